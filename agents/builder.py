@@ -1,0 +1,96 @@
+"""All that `launch/` knows of an agent: its config and its builder.
+
+An agent's `config.py` imports no TensorFlow, so that commands start at once;
+`AgentConfig.make_builder` imports the agent's builder when it is first needed.
+"""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from repertory.components import core, specs, types
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+    from repertory.components import policies
+    from repertory.replay import tables
+
+Networks = Any  # an agent's frozen dataclass of Sonnet modules
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class AgentConfig(abc.ABC):
+    """An agent's hyperparameters; a subclass adds its fields, flat, with units."""
+
+    @abc.abstractmethod
+    def make_builder(self) -> Builder:
+        """Returns the agent's builder for these hyperparameters."""
+
+
+class Builder(abc.ABC):
+    """Makes an agent's parts; every method is needed, and none connects anything."""
+
+    @abc.abstractmethod
+    def make_networks(self, environment_spec: specs.EnvironmentSpec) -> Networks:
+        """Returns new networks with their variables created.
+
+        Raises:
+            ValueError: if the agent cannot act in such an environment.
+        """
+
+    @abc.abstractmethod
+    def make_policy(
+        self,
+        networks: Networks,
+        environment_spec: specs.EnvironmentSpec,
+        role: core.Role,
+    ) -> policies.Policy:
+        """Returns what an actor or evaluator of this role does."""
+
+    @abc.abstractmethod
+    def make_table_specs(
+        self,
+        environment_spec: specs.EnvironmentSpec,
+        policy: policies.Policy,
+        num_lanes: int,
+    ) -> Sequence[tables.TableSpec]:
+        """Returns the replay tables; `num_lanes` are those of one actor."""
+
+    @abc.abstractmethod
+    def make_adder(
+        self,
+        address: str,
+        environment_spec: specs.EnvironmentSpec,
+        policy: policies.Policy,
+        role: core.Role,
+        wait: core.Wait,
+    ) -> core.Adder:
+        """Returns the adder of one actor, writing to the replay server at `address`."""
+
+    @abc.abstractmethod
+    def make_dataset(
+        self,
+        addresses: Sequence[str],
+        environment_spec: specs.EnvironmentSpec,
+        policy: policies.Policy,
+        num_lanes: int,
+        prefetch: bool,
+    ) -> tf.data.Dataset:
+        """Returns a dataset of `types.Sample`, [updates per call, B, ...].
+
+        Without `prefetch` as little as possible is sampled ahead: for one thread.
+        """
+
+    @abc.abstractmethod
+    def make_learner(
+        self,
+        networks: Networks,
+        environment_spec: specs.EnvironmentSpec,
+        samples: Iterator[types.Sample],
+        replay_addresses: Sequence[str],
+    ) -> core.Learner:
+        """Returns the learner; it takes its batches from `samples`."""

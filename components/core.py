@@ -1,0 +1,173 @@
+"""The interfaces between parts. All parts are batched over lanes.
+
+Nothing here imports TensorFlow, Reverb or Launchpad.
+"""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from repertory.components import specs, types
+
+
+class Stopped(Exception):  # noqa: N818: it says what happened, and is no error.
+    """Raised out of a wait when the run is being stopped."""
+
+
+class Wait(Protocol):
+    """Is called about once a second by whatever blocks.
+
+    It reports, after some seconds, what is waited for and why; it raises Stopped
+    when the run is being stopped.
+    """
+
+    def __call__(self, reason: str, waited_seconds: float) -> None: ...
+
+
+@dataclasses.dataclass(frozen=True)
+class Role:
+    """Which actor a policy or an adder is made for.
+
+    Attributes:
+        actor_index: in [0, num_actors); 0 for an evaluator.
+        num_actors: actors of the run, at least 1.
+        evaluation: True for an evaluator.
+        num_lanes: environments that the actor drives in lockstep.
+    """
+
+    actor_index: int = 0
+    num_actors: int = 1
+    evaluation: bool = False
+    num_lanes: int = 1
+
+    @property
+    def name(self) -> str:
+        return 'evaluator' if self.evaluation else f'actor_{self.actor_index}'
+
+
+class VectorEnvironment(abc.ABC):
+    """N environments stepped in lockstep; see `types.TimeStep` for episode ends."""
+
+    num_lanes: int
+    spec: specs.EnvironmentSpec
+
+    @abc.abstractmethod
+    def reset(self) -> types.TimeStep:
+        """Starts a new episode in each lane; every step is FIRST."""
+
+    @abc.abstractmethod
+    def step(self, action: types.Nest) -> types.TimeStep:
+        """Steps each lane by its row of `action` [N, ...]; a LAST lane is reset.
+
+        The arrays of the returned step are not written to by later steps.
+        """
+
+    @abc.abstractmethod
+    def close(self) -> None:
+        """Ends processes and environments; may be called twice."""
+
+
+class Actor(abc.ABC):
+    """Acts in N lanes and records what it sees."""
+
+    @abc.abstractmethod
+    def observe_first(self, timestep: types.TimeStep) -> None:
+        """Takes the first step after a reset of all lanes."""
+
+    @abc.abstractmethod
+    def select_action(self, observation: types.Nest) -> types.Nest:
+        """Returns actions [N, ...] for observations [N, ...]."""
+
+    @abc.abstractmethod
+    def observe(self, action: types.Nest, next_timestep: types.TimeStep) -> None:
+        """Records the action just taken, and takes the step it led to."""
+
+    @abc.abstractmethod
+    def update(self, wait: bool = False) -> None:
+        """Takes newer parameters if there are any; blocks for them only if `wait`."""
+
+
+class Adder(abc.ABC):
+    """Turns the rows of N lanes into items of a replay table.
+
+    A context manager: leaving it closes the writers.
+    """
+
+    @property
+    @abc.abstractmethod
+    def num_items(self) -> int:
+        """Items created since the start."""
+
+    @abc.abstractmethod
+    def add(self, row: types.Row) -> None:
+        """Appends one row for each lane, [N, ...]; may block on the rate limiter."""
+
+    @abc.abstractmethod
+    def flush(self) -> None:
+        """Returns when every item created is in its table."""
+
+    @abc.abstractmethod
+    def close(self) -> None:
+        """Drops unfinished windows and closes the writers; may be called twice."""
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *unused) -> None:
+        self.close()
+
+
+class VariableSource(abc.ABC):
+    """Publishes the parameters that actors act with."""
+
+    @abc.abstractmethod
+    def get_variables(self) -> tuple[int, Sequence[np.ndarray]]:
+        """Returns their version, in learner steps, and the arrays; never blocks."""
+
+
+class Learner(VariableSource):
+    """Learns from sampled batches."""
+
+    @property
+    @abc.abstractmethod
+    def steps(self) -> int:
+        """Learner steps done, resumed ones included."""
+
+    @abc.abstractmethod
+    def step(self) -> Mapping[str, float] | None:
+        """Does a call's worth of learner steps; metrics where they were fetched."""
+
+    @abc.abstractmethod
+    def state(self) -> dict[str, np.ndarray]:
+        """Returns copies of all that a resumed run needs, by name."""
+
+    @abc.abstractmethod
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        """Takes what `state` returned.
+
+        Raises:
+            ValueError: if a name, shape or dtype does not fit, naming it.
+        """
+
+
+class Logger(abc.ABC):
+    """Takes rows of named values; a context manager."""
+
+    @abc.abstractmethod
+    def write(self, values: Mapping[str, Any]) -> None:
+        """Records one row; names may differ from row to row."""
+
+    @abc.abstractmethod
+    def close(self) -> None:
+        """Writes out what is held; may be called twice."""
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *unused) -> None:
+        self.close()

@@ -1,0 +1,5 @@
+"""Repertory: components, replay, agents and launchers for reinforcement learning."""
+
+from importlib import metadata
+
+__version__ = metadata.version('repertory')

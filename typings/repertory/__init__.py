@@ -1,0 +1,1 @@
+../../repertory/__init__.py

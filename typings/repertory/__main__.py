@@ -1,0 +1,1 @@
+../../repertory/__main__.py
