@@ -1,0 +1,237 @@
+"""What is run, `ExperimentConfig`, and where its parts are placed, `Topology`."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any, Literal
+
+import dm_env
+
+from repertory.agents import builder
+from repertory.components import specs
+
+EnvironmentFactory = Callable[[int], dm_env.Environment]
+NetworksFactory = Callable[[specs.EnvironmentSpec], builder.Networks]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class CheckpointConfig:
+    """When the learner, the counts and the replay are saved.
+
+    A run that ends or is stopped cleanly always saves once more at its end.
+    """
+
+    period_seconds: float = 300.0
+    """Seconds between two checkpoints."""
+
+    keep: int = 2
+    """Newest checkpoints kept."""
+
+    replay: bool = True
+    """Saves the replay too; without it a resumed run starts with an empty one."""
+
+    def __post_init__(self) -> None:
+        _check_above(self.period_seconds, 0, "checkpoint.period_seconds")
+        _check_integer(self.keep, 1, "checkpoint.keep")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LoggingConfig:
+    """Where metrics go; the CSV files are what curves are drawn from."""
+
+    csv: bool = True
+    """Writes one CSV file for each role."""
+
+    tensorboard: bool = True
+    """Writes TensorBoard event files."""
+
+    wandb: bool = False
+    """Sends metrics to Weights & Biases; needs the extra `wandb`."""
+
+    terminal: bool = False
+    """Also writes each row of metrics to the node's log."""
+
+    period_seconds: float = 1.0
+    """Least seconds between two rows of one role."""
+
+    def __post_init__(self) -> None:
+        _check_above(self.period_seconds, 0, "logging.period_seconds")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ExperimentConfig:
+    """An agent, an environment, and when the run ends: at the first budget reached.
+
+    Raises:
+        ValueError: if a value cannot work, or no budget is given.
+        TypeError: if the agent or the environment is of a wrong kind.
+    """
+
+    agent: builder.AgentConfig
+    """The agent's hyperparameters."""
+
+    environment: str | EnvironmentFactory
+    """A name such as `catch` or `gym:CartPole-v1`, or a function of a seed."""
+
+    networks: NetworksFactory | None = None
+    """Makes the networks from the environment's specs; None: the agent's own."""
+
+    seed: int = 0
+    """All seeds of environments and policies are drawn from it, by role and lane."""
+
+    max_actor_steps: int | None = 100_000
+    """Environment steps of all actors together; None: no limit."""
+
+    max_learner_steps: int | None = None
+    """Learner steps; None: no limit."""
+
+    max_seconds: float | None = None
+    """Seconds of wall clock, those before a resume included; None: no limit."""
+
+    target_return: float | None = None
+    """Ends the run when an evaluation's mean return reaches it; None: no target."""
+
+    evaluation_episodes: int = 20
+    """Episodes of one evaluation."""
+
+    evaluation_period_seconds: float = 5.0
+    """Seconds from the start of one evaluation to the start of the next."""
+
+    checkpoint: CheckpointConfig = CheckpointConfig()
+    """When state is saved."""
+
+    logging: LoggingConfig = LoggingConfig()
+    """Where metrics go."""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.agent, builder.AgentConfig):
+            raise TypeError(
+                f"agent must be an AgentConfig, got {type(self.agent).__name__}; "
+                "give the config of an agent's config.py."
+            )
+        if not isinstance(self.environment, str) and not callable(self.environment):
+            raise TypeError(
+                "environment must be a name or a function (seed) -> "
+                f"dm_env.Environment, got {type(self.environment).__name__}; an "
+                "environment itself cannot be copied to the actors."
+            )
+        _check_integer(self.seed, 0, "seed")
+        for name in ("max_actor_steps", "max_learner_steps"):
+            if getattr(self, name) is not None:
+                _check_integer(getattr(self, name), 1, name)
+        if self.max_seconds is not None:
+            _check_above(self.max_seconds, 0, "max_seconds")
+        _check_integer(self.evaluation_episodes, 1, "evaluation_episodes")
+        _check_above(self.evaluation_period_seconds, 0, "evaluation_period_seconds")
+        budgets = "max_actor_steps", "max_learner_steps", "max_seconds", "target_return"
+        if all(getattr(self, name) is None for name in budgets):
+            raise ValueError(
+                f"one of {', '.join(budgets)} must be set, got None for each; "
+                "the run would never end."
+            )
+
+    @property
+    def environment_name(self) -> str:
+        """The environment's name, or that of the function which makes it."""
+        if isinstance(self.environment, str):
+            return self.environment
+        return getattr(
+            self.environment, "__name__", type(self.environment).__name__
+        ).strip("<>")
+
+    def make_environment(self, seed: int) -> dm_env.Environment:
+        """Returns a new environment.
+
+        Raises:
+            ValueError: if there is no environment of this name.
+        """
+        if not isinstance(self.environment, str):
+            return self.environment(seed)
+        from repertory.components.environments import registry  # Slow to import.
+
+        return registry.make_environment(self.environment, seed)
+
+    def builder(self) -> builder.Builder:
+        """Returns the agent's builder; imports TensorFlow."""
+        return self.agent.make_builder()
+
+    def make_networks(self, environment_spec: specs.EnvironmentSpec) -> Any:
+        """Returns new networks, the experiment's own or the agent's."""
+        if self.networks is not None:
+            return self.networks(environment_spec)
+        return self.builder().make_networks(environment_spec)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Topology:
+    """How many processes of each kind a program has, and what shares one."""
+
+    num_actors: int = 1
+    """Actor processes."""
+
+    envs_per_actor: int = 16
+    """Environments that one actor steps in lockstep."""
+
+    environments: Literal["serial", "processes"] = "serial"
+    """Steps an actor's environments in its own thread, or in processes of theirs:
+    worth it where one step takes a millisecond or more."""
+
+    replay_shards: int = 1
+    """Replay servers; actors are spread over them, the learner samples from all."""
+
+    replay: Literal["separate", "learner"] = "separate"
+    """Replay in processes of its own, or in the learner's, which samples faster."""
+
+    evaluators: int = 1
+    """1: an evaluator runs beside the actors; 0: none."""
+
+    gpu_groups: tuple[str, ...] = ("learner",)
+    """Groups of nodes that may use a GPU; it is hidden from all others."""
+
+    def __post_init__(self) -> None:
+        for name in ("num_actors", "envs_per_actor", "replay_shards"):
+            _check_integer(getattr(self, name), 1, name)
+        _check_member(self.environments, ("serial", "processes"), "environments")
+        _check_member(self.replay, ("separate", "learner"), "replay")
+        _check_member(self.evaluators, (0, 1), "evaluators")
+        for group in self.gpu_groups:
+            _check_member(group, ("learner", "actor", "evaluator"), "gpu_groups")
+        if self.replay_shards > self.num_actors:
+            raise ValueError(
+                "replay_shards must be <= num_actors, got "
+                f"{self.replay_shards} > {self.num_actors}; a shard without an actor "
+                "stays empty, and sampling from it waits for ever."
+            )
+
+
+def check_together(experiment: ExperimentConfig, topology: Topology) -> None:
+    """Refuses what cannot work of an experiment and a topology together.
+
+    Raises:
+        ValueError: saying what does not fit.
+    """
+    if experiment.target_return is not None and not topology.evaluators:
+        raise ValueError(
+            "evaluators must be 1 where target_return is set, got 0; nothing would "
+            "measure the return."
+        )
+
+
+def _check_integer(value: Any, least: int, name: str) -> None:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{name} must be an integer, got {value!r}.")
+    if value < least:
+        raise ValueError(f"{name} must be >= {least}, got {value}.")
+
+
+def _check_above(value: float, bound: float, name: str) -> None:
+    if not value > bound:
+        raise ValueError(f"{name} must be > {bound}, got {value}.")
+
+
+def _check_member(value: Any, choices: tuple, name: str) -> None:
+    if value not in choices:
+        raise ValueError(
+            f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}."
+        )
