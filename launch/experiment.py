@@ -15,6 +15,25 @@ EnvironmentFactory = Callable[[int], dm_env.Environment]
 NetworksFactory = Callable[[specs.EnvironmentSpec], builder.Networks]
 
 
+def _check_integer(value: Any, least: int, name: str) -> None:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f'{name} must be an integer, got {value!r}.')
+    if value < least:
+        raise ValueError(f'{name} must be >= {least}, got {value}.')
+
+
+def _check_above(value: float, bound: float, name: str) -> None:
+    if not value > bound:
+        raise ValueError(f'{name} must be > {bound}, got {value}.')
+
+
+def _check_member(value: Any, choices: tuple, name: str) -> None:
+    if value not in choices:
+        raise ValueError(
+            f'{name} must be one of {", ".join(map(repr, choices))}, got {value!r}.'
+        )
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CheckpointConfig:
     """When the learner, the counts and the replay are saved.
@@ -32,8 +51,8 @@ class CheckpointConfig:
     """Saves the replay too; without it a resumed run starts with an empty one."""
 
     def __post_init__(self) -> None:
-        _check_above(self.period_seconds, 0, "checkpoint.period_seconds")
-        _check_integer(self.keep, 1, "checkpoint.keep")
+        _check_above(self.period_seconds, 0, 'checkpoint.period_seconds')
+        _check_integer(self.keep, 1, 'checkpoint.keep')
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -56,7 +75,7 @@ class LoggingConfig:
     """Least seconds between two rows of one role."""
 
     def __post_init__(self) -> None:
-        _check_above(self.period_seconds, 0, "logging.period_seconds")
+        _check_above(self.period_seconds, 0, 'logging.period_seconds')
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -107,28 +126,28 @@ class ExperimentConfig:
     def __post_init__(self) -> None:
         if not isinstance(self.agent, builder.AgentConfig):
             raise TypeError(
-                f"agent must be an AgentConfig, got {type(self.agent).__name__}; "
+                f'agent must be an AgentConfig, got {type(self.agent).__name__}; '
                 "give the config of an agent's config.py."
             )
         if not isinstance(self.environment, str) and not callable(self.environment):
             raise TypeError(
-                "environment must be a name or a function (seed) -> "
-                f"dm_env.Environment, got {type(self.environment).__name__}; an "
-                "environment itself cannot be copied to the actors."
+                'environment must be a name or a function (seed) -> '
+                f'dm_env.Environment, got {type(self.environment).__name__}; an '
+                'environment itself cannot be copied to the actors.'
             )
-        _check_integer(self.seed, 0, "seed")
-        for name in ("max_actor_steps", "max_learner_steps"):
+        _check_integer(self.seed, 0, 'seed')
+        for name in ('max_actor_steps', 'max_learner_steps'):
             if getattr(self, name) is not None:
                 _check_integer(getattr(self, name), 1, name)
         if self.max_seconds is not None:
-            _check_above(self.max_seconds, 0, "max_seconds")
-        _check_integer(self.evaluation_episodes, 1, "evaluation_episodes")
-        _check_above(self.evaluation_period_seconds, 0, "evaluation_period_seconds")
-        budgets = "max_actor_steps", "max_learner_steps", "max_seconds", "target_return"
+            _check_above(self.max_seconds, 0, 'max_seconds')
+        _check_integer(self.evaluation_episodes, 1, 'evaluation_episodes')
+        _check_above(self.evaluation_period_seconds, 0, 'evaluation_period_seconds')
+        budgets = 'max_actor_steps', 'max_learner_steps', 'max_seconds', 'target_return'
         if all(getattr(self, name) is None for name in budgets):
             raise ValueError(
-                f"one of {', '.join(budgets)} must be set, got None for each; "
-                "the run would never end."
+                f'one of {", ".join(budgets)} must be set, got None for each; '
+                'the run would never end.'
             )
 
     @property
@@ -137,8 +156,8 @@ class ExperimentConfig:
         if isinstance(self.environment, str):
             return self.environment
         return getattr(
-            self.environment, "__name__", type(self.environment).__name__
-        ).strip("<>")
+            self.environment, '__name__', type(self.environment).__name__
+        ).strip('<>')
 
     def make_environment(self, seed: int) -> dm_env.Environment:
         """Returns a new environment.
@@ -173,35 +192,35 @@ class Topology:
     envs_per_actor: int = 16
     """Environments that one actor steps in lockstep."""
 
-    environments: Literal["serial", "processes"] = "serial"
+    environments: Literal['serial', 'processes'] = 'serial'
     """Steps an actor's environments in its own thread, or in processes of theirs:
     worth it where one step takes a millisecond or more."""
 
     replay_shards: int = 1
     """Replay servers; actors are spread over them, the learner samples from all."""
 
-    replay: Literal["separate", "learner"] = "separate"
+    replay: Literal['separate', 'learner'] = 'separate'
     """Replay in processes of its own, or in the learner's, which samples faster."""
 
     evaluators: int = 1
     """1: an evaluator runs beside the actors; 0: none."""
 
-    gpu_groups: tuple[str, ...] = ("learner",)
+    gpu_groups: tuple[str, ...] = ('learner',)
     """Groups of nodes that may use a GPU; it is hidden from all others."""
 
     def __post_init__(self) -> None:
-        for name in ("num_actors", "envs_per_actor", "replay_shards"):
+        for name in ('num_actors', 'envs_per_actor', 'replay_shards'):
             _check_integer(getattr(self, name), 1, name)
-        _check_member(self.environments, ("serial", "processes"), "environments")
-        _check_member(self.replay, ("separate", "learner"), "replay")
-        _check_member(self.evaluators, (0, 1), "evaluators")
+        _check_member(self.environments, ('serial', 'processes'), 'environments')
+        _check_member(self.replay, ('separate', 'learner'), 'replay')
+        _check_member(self.evaluators, (0, 1), 'evaluators')
         for group in self.gpu_groups:
-            _check_member(group, ("learner", "actor", "evaluator"), "gpu_groups")
+            _check_member(group, ('learner', 'actor', 'evaluator'), 'gpu_groups')
         if self.replay_shards > self.num_actors:
             raise ValueError(
-                "replay_shards must be <= num_actors, got "
-                f"{self.replay_shards} > {self.num_actors}; a shard without an actor "
-                "stays empty, and sampling from it waits for ever."
+                'replay_shards must be <= num_actors, got '
+                f'{self.replay_shards} > {self.num_actors}; a shard without an actor '
+                'stays empty, and sampling from it waits for ever.'
             )
 
 
@@ -213,25 +232,6 @@ def check_together(experiment: ExperimentConfig, topology: Topology) -> None:
     """
     if experiment.target_return is not None and not topology.evaluators:
         raise ValueError(
-            "evaluators must be 1 where target_return is set, got 0; nothing would "
-            "measure the return."
-        )
-
-
-def _check_integer(value: Any, least: int, name: str) -> None:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"{name} must be an integer, got {value!r}.")
-    if value < least:
-        raise ValueError(f"{name} must be >= {least}, got {value}.")
-
-
-def _check_above(value: float, bound: float, name: str) -> None:
-    if not value > bound:
-        raise ValueError(f"{name} must be > {bound}, got {value}.")
-
-
-def _check_member(value: Any, choices: tuple, name: str) -> None:
-    if value not in choices:
-        raise ValueError(
-            f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}."
+            'evaluators must be 1 where target_return is set, got 0; nothing would '
+            'measure the return.'
         )
