@@ -38,12 +38,14 @@ class Role:
         num_actors: actors of the run, at least 1.
         evaluation: True for an evaluator.
         num_lanes: environments that the actor drives in lockstep.
+        seed: of this role's random numbers; differs by (experiment seed, role).
     """
 
     actor_index: int = 0
     num_actors: int = 1
     evaluation: bool = False
     num_lanes: int = 1
+    seed: int = 0
 
     @property
     def name(self) -> str:

@@ -42,3 +42,25 @@ class Policy(abc.ABC):
     @abc.abstractmethod
     def __call__(self, observation: types.Nest, state: types.Nest) -> PolicyOutput:
         """Returns the action for each lane; runs in a graph."""
+
+
+def epsilon_greedy(
+    q_values: tf.Tensor, epsilon: tf.Tensor, generator: tf.random.Generator
+) -> tf.Tensor:
+    """Returns actions that are random with a lane's chance epsilon, else greedy.
+
+    Args:
+        q_values: float32 [N, A].
+        epsilon: float32 [N], each in [0, 1].
+        generator: makes two numbers a lane and call.
+
+    Returns:
+        int32 [N]; each lane draws for itself.
+    """
+    tf.debugging.assert_shapes([(q_values, ('N', 'A')), (epsilon, ('N',))])
+    num_lanes, num_actions = q_values.shape
+    draws = generator.uniform([2, num_lanes])
+    greedy = tf.argmax(q_values, axis=-1, output_type=tf.int32)
+    # The product can round up to num_actions.
+    random = tf.minimum(tf.cast(draws[0] * num_actions, tf.int32), num_actions - 1)
+    return tf.where(draws[1] < epsilon, random, greedy)

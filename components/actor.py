@@ -1,0 +1,133 @@
+"""The one Actor: a policy for all lanes, an adder, a variable client."""
+
+from __future__ import annotations
+
+import numpy as np
+import tensorflow as tf
+import tree
+
+from repertory.components import core, policies, specs, types, variables
+
+
+class PolicyActor(core.Actor):
+    """Runs a policy over N lanes: one compiled call a vector step.
+
+    Where a lane's step is FIRST, the policy's initial state is put back before the
+    policy sees the observation. The rows handed to the adder carry the policy's
+    extras and, for a policy with memory, 'state': the state before the row's
+    observation.
+
+    Args:
+        policy: what to do.
+        environment_spec: of one lane.
+        num_lanes: N, at least 1.
+        adder: takes the rows; None to record nothing.
+        variable_client: brings newer parameters; None to keep those there are.
+    """
+
+    def __init__(
+        self,
+        policy: policies.Policy,
+        environment_spec: specs.EnvironmentSpec,
+        num_lanes: int,
+        adder: core.Adder | None = None,
+        variable_client: variables.VariableClient | None = None,
+    ):
+        self._policy = policy
+        self._spec = environment_spec
+        self._num_lanes = num_lanes
+        self._adder = adder
+        self._client = variable_client
+        self._initial_state = tree.map_structure(
+            tf.convert_to_tensor, policy.initial_state(num_lanes)
+        )
+        self._has_state = bool(tree.flatten(self._initial_state))
+        self._state = self._initial_state
+        self._timestep: types.TimeStep | None = None
+        self._extras: dict[str, types.Nest] = {}
+        self._checked = False
+        self._step = tf.function(
+            self._step_with_state if self._has_state else self._step_without_state,
+            input_signature=self._signature(),
+        ).get_concrete_function()
+
+    def _signature(self) -> list:
+        observation = tree.map_structure(
+            lambda leaf: tf.TensorSpec((self._num_lanes, *leaf.shape), leaf.dtype),
+            self._spec.observations,
+        )
+        if not self._has_state:
+            return [observation]
+        state = tree.map_structure(
+            lambda leaf: tf.TensorSpec(leaf.shape, leaf.dtype), self._initial_state
+        )
+        return [observation, tf.TensorSpec((self._num_lanes,), tf.bool), state]
+
+    def _step_without_state(self, observation):
+        output = self._policy(observation, ())
+        return output.action, output.extras, ()
+
+    def _step_with_state(self, observation, first, state):
+        def reset(initial, current):
+            lanes = tf.reshape(first, [-1] + [1] * (current.shape.rank - 1))
+            return tf.where(lanes, initial, current)
+
+        # Read in the graph, since a trainable initial state changes.
+        initial = self._policy.initial_state(self._num_lanes)
+        state = tree.map_structure(reset, initial, state)
+        output = self._policy(observation, state)
+        return output.action, {**output.extras, 'state': state}, output.state
+
+    def observe_first(self, timestep: types.TimeStep) -> None:
+        self._timestep = timestep
+
+    def select_action(self, observation: types.Nest) -> types.Nest:
+        if self._timestep is None:
+            raise RuntimeError(
+                'observe_first must be called before select_action, got no step yet.'
+            )
+        tensors = tree.map_structure(tf.constant, observation)
+        if self._has_state:
+            first = tf.constant(self._timestep.step_type == types.StepType.FIRST)
+            action, extras, self._state = self._step(tensors, first, self._state)
+        else:
+            action, extras, _ = self._step(tensors)
+        if self._adder is not None:
+            self._extras = tree.map_structure(lambda tensor: tensor.numpy(), extras)
+        action = tree.map_structure(lambda tensor: tensor.numpy(), action)
+        if not self._checked:
+            self._check(action)
+        return action
+
+    def observe(self, action: types.Nest, next_timestep: types.TimeStep) -> None:
+        if self._adder is not None:
+            step = self._timestep
+            self._adder.add(
+                types.Row(
+                    observation=step.observation,
+                    action=action,
+                    reward=step.reward,
+                    discount=step.discount,
+                    step_type=step.step_type,
+                    extras=self._extras,
+                )
+            )
+        self._timestep = next_timestep
+
+    def update(self, wait: bool = False) -> None:
+        if self._client is not None:
+            self._client.update(self._num_lanes, wait)
+
+    def _check(self, action: types.Nest) -> None:
+        def check(path, spec, leaf):
+            wanted = (self._num_lanes, *spec.shape)
+            if leaf.shape != wanted or leaf.dtype != np.dtype(spec.dtype):
+                raise ValueError(
+                    f'the policy\'s action {".".join(map(str, path))} must be '
+                    f'{np.dtype(spec.dtype).name}{list(wanted)} as the environment '
+                    f'says, got {leaf.dtype.name}{list(leaf.shape)}; cast or reshape '
+                    'it in the policy.'
+                )
+
+        tree.map_structure_with_path(check, self._spec.actions, action)
+        self._checked = True
