@@ -2,5 +2,5 @@
 
 if __name__ != 'repertory.agents':
     raise ImportError(
-        'import repertory.agents, not agents: the folder is one part of the package repertory.'
+        'import repertory.agents, not agents: the folder is one part of the package.'
     )

@@ -2,5 +2,5 @@
 
 if __name__ != 'repertory.components':
     raise ImportError(
-        'import repertory.components, not components: the folder is one part of the package repertory.'
+        'import repertory.components, not components: the folder is one part of the package.'
     )

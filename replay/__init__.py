@@ -2,5 +2,5 @@
 
 if __name__ != 'repertory.replay':
     raise ImportError(
-        'import repertory.replay, not replay: the folder is one part of the package repertory.'
+        'import repertory.replay, not replay: the folder is one part of the package.'
     )
