@@ -1,0 +1,38 @@
+"""Rows as lines of text."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from repertory.components import core
+from repertory.components.loggers import values as values_lib
+
+
+class TerminalLogger(core.Logger):
+    """Prints each row as `[label] name=value name=value`."""
+
+    def __init__(
+        self,
+        label: str,
+        print_line: Callable[[str], Any] = functools.partial(print, flush=True),
+    ) -> None:
+        self._label = label
+        self._print_line = print_line
+
+    def write(self, values: Mapping[str, Any]) -> None:
+        row = values_lib.flatten(values)
+        cells = ' '.join(f'{name}={_format(value)}' for name, value in row.items())
+        self._print_line(f'[{self._label}] {cells}')
+
+    def close(self) -> None:
+        pass
+
+
+def _format(value: values_lib.Scalar) -> str:
+    if isinstance(value, float):
+        return f'{value:.4g}' if abs(value) < 1e4 else f'{value:,.0f}'
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f'{value:,}'
+    return str(value)

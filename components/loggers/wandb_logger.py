@@ -1,0 +1,51 @@
+"""Rows at Weights & Biases; needs the extra `wandb`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from repertory.components import core
+from repertory.components.loggers import values as values_lib
+
+
+class WandBLogger(core.Logger):
+    """Sends each row to a run of its own."""
+
+    def __init__(
+        self, project: str, step_name: str, prefix: str = '', **init: Any
+    ) -> None:
+        """Starts the run.
+
+        Args:
+            project: the project's name there.
+            step_name: the value that the other values are drawn against.
+            prefix: comes before each other name, with a '/' after it.
+            **init: whatever `wandb.init` takes, such as `group` and `config`.
+
+        Raises:
+            ImportError: if the extra is not installed.
+        """
+        try:
+            import wandb
+        except ImportError as error:
+            raise ImportError(
+                'WandBLogger needs the package wandb, which is not installed; '
+                "pip install 'repertory[wandb]', or leave this logger out."
+            ) from error
+        self._step_name = step_name
+        self._prefix = f'{prefix}/' if prefix else ''
+        self._run = wandb.init(project=project, **init)
+        self._run.define_metric(f'{self._prefix}*', step_metric=step_name)
+
+    def write(self, values: Mapping[str, Any]) -> None:
+        row = values_lib.flatten(values)
+        self._run.log(
+            {
+                name if name == self._step_name else self._prefix + name: value
+                for name, value in row.items()
+            }
+        )
+
+    def close(self) -> None:
+        self._run.finish()
