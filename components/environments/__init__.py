@@ -1,0 +1,1 @@
+"""Environments by id, wrappers, and many lanes in lockstep; no TensorFlow here."""

@@ -1,0 +1,195 @@
+"""Many environments in lockstep, in this thread."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import dm_env
+import numpy as np
+import tree
+from dm_env import specs as dm_specs
+
+from repertory.components import core, specs, types
+from repertory.components.environments.wrappers import single_precision
+
+_FIRST, _LAST = dm_env.StepType.FIRST, dm_env.StepType.LAST
+
+
+class SerialVectorEnvironment(core.VectorEnvironment):
+    """Steps environments one after another.
+
+    Each is put in single precision where it is not. What they return is checked
+    against their specs, and for NaN and infinity, at every step.
+
+    Args:
+        environments: one a lane, all with the same specs; closed by `close`.
+        first_lane: number of the first one, for messages.
+
+    Raises:
+        ValueError: if there is none, if specs differ, if rewards are not scalars; at
+            a step, if an action or observation has another structure, shape or dtype
+            than its spec.
+        FloatingPointError: at a step, if an observation, reward or discount is not
+            finite.
+    """
+
+    def __init__(
+        self, environments: Sequence[dm_env.Environment], first_lane: int = 0
+    ):
+        if not environments:
+            raise ValueError('environments must hold one at least, got none.')
+        self._environments = [single_precision.wrap(one) for one in environments]
+        self._first_lane = first_lane
+        self.num_lanes = len(environments)
+        self.spec = specs.make_environment_spec(self._environments[0])
+        self._check_specs()
+        self._leaf_specs = tree.flatten(self.spec.observations)
+        paths = [path for path, _ in tree.flatten_with_path(self.spec.observations)]
+        self._names = [field_name('observation', path) for path in paths]
+        self._single_observation = isinstance(self.spec.observations, dm_specs.Array)
+        self._single_action = isinstance(self.spec.actions, dm_specs.Array)
+        self._action_shapes = [
+            (self.num_lanes, *leaf.shape) for leaf in tree.flatten(self.spec.actions)
+        ]
+        self._action_dtypes = [leaf.dtype for leaf in tree.flatten(self.spec.actions)]
+        self._ended = [True] * self.num_lanes
+        self._structure_checked = False
+        self._num_steps = 0
+        self._closed = False
+
+    def reset(self) -> types.TimeStep:
+        return self._collect([one.reset() for one in self._environments])
+
+    def step(self, action: types.Nest) -> types.TimeStep:
+        rows = self._unstack(action)
+        self._num_steps += 1
+        return self._collect(
+            [
+                one.reset() if ended else one.step(row)
+                for one, ended, row in zip(self._environments, self._ended, rows)
+            ]
+        )
+
+    def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            for one in self._environments:
+                one.close()
+
+    def _unstack(self, action: types.Nest):
+        leaves = [action] if self._single_action else tree.flatten(action)
+        leaves = [np.asarray(leaf) for leaf in leaves]
+        if [leaf.shape for leaf in leaves] != self._action_shapes or [
+            leaf.dtype for leaf in leaves
+        ] != self._action_dtypes:
+            raise ValueError(
+                f'action must be {specs.describe(self.spec.actions)} for each of '
+                f'{self.num_lanes} lanes, got {[_describe(leaf) for leaf in leaves]}, '
+                'lanes first.'
+            )
+        if self._single_action:
+            return leaves[0]
+        return [
+            tree.unflatten_as(self.spec.actions, [leaf[lane] for leaf in leaves])
+            for lane in range(self.num_lanes)
+        ]
+
+    def _collect(self, timesteps: list[dm_env.TimeStep]) -> types.TimeStep:
+        step_type = np.empty(self.num_lanes, np.uint8)
+        reward = np.zeros(self.num_lanes, np.float32)
+        discount = np.ones(self.num_lanes, np.float32)
+        total = 0.0
+        for lane, timestep in enumerate(timesteps):
+            step_type[lane] = timestep.step_type
+            if timestep.step_type is not _FIRST:
+                # None, which dm_env keeps for FIRST, would become NaN here.
+                reward[lane] = timestep.reward
+                discount[lane] = timestep.discount
+        total = float(np.add.reduce(reward)) + float(np.add.reduce(discount))
+        if not math.isfinite(total):
+            self._check_finite('reward', reward)
+            self._check_finite('discount', discount)
+        self._ended = [one.step_type is _LAST for one in timesteps]
+        observation = self._stack([one.observation for one in timesteps])
+        return types.TimeStep(step_type, reward, discount, observation)
+
+    def _stack(self, observations: list[types.Nest]) -> types.Nest:
+        if self._single_observation:
+            return self._stack_leaf(self._leaf_specs[0], self._names[0], observations)
+        if not self._structure_checked:
+            for lane, observation in enumerate(observations):
+                self._check_structure(lane, observation)
+            self._structure_checked = True
+        columns = zip(*map(tree.flatten, observations))
+        return tree.unflatten_as(
+            self.spec.observations,
+            [
+                self._stack_leaf(spec, name, column)
+                for spec, name, column in zip(self._leaf_specs, self._names, columns)
+            ],
+        )
+
+    def _stack_leaf(self, spec, name: str, leaves: Sequence[np.ndarray]) -> np.ndarray:
+        shape, dtype = spec.shape, spec.dtype
+        stacked = np.empty((self.num_lanes, *shape), dtype)
+        for lane, leaf in enumerate(leaves):
+            if leaf.shape != shape or leaf.dtype != dtype:
+                raise ValueError(
+                    f'{name} of lane {self._first_lane + lane} must be '
+                    f'{_describe(spec)} as its spec says, got {_describe(leaf)} at '
+                    f'step {self._num_steps}.'
+                )
+            stacked[lane] = leaf
+        if dtype.kind in 'fc' and not math.isfinite(
+            np.add.reduce(stacked, axis=None, dtype=np.float64)
+        ):
+            self._check_finite(name, stacked)
+        return stacked
+
+    def _check_finite(self, name: str, values: np.ndarray) -> None:
+        finite = np.isfinite(values).reshape(self.num_lanes, -1).all(axis=1)
+        if finite.all():
+            return
+        lane = int(np.argmin(finite))
+        raise FloatingPointError(
+            f'{name} of lane {self._first_lane + lane} must be finite, got '
+            f'{values[lane]} at step {self._num_steps}; the environment has diverged.'
+        )
+
+    def _check_structure(self, lane: int, observation: types.Nest) -> None:
+        try:
+            tree.assert_same_structure(self.spec.observations, observation)
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f'observation of lane {self._first_lane + lane} must have the '
+                f'structure of {specs.describe(self.spec.observations)}, got '
+                f'{tree.map_structure(_describe, observation)}.'
+            ) from error
+
+    def _check_specs(self) -> None:
+        if self.spec.rewards.shape != ():
+            raise ValueError(
+                f'reward_spec must be a scalar, got shape {self.spec.rewards.shape}; '
+                'wrap the environment so that it returns one number.'
+            )
+        for lane, one in enumerate(self._environments[1:], 1):
+            other = specs.make_environment_spec(one)
+            if (other.observations, other.actions) != (
+                self.spec.observations,
+                self.spec.actions,
+            ):
+                raise ValueError(
+                    'environments must all have the same specs, got '
+                    f'{other} in lane {self._first_lane + lane} and {self.spec} in '
+                    f'lane {self._first_lane}.'
+                )
+
+
+def field_name(root: str, path: tuple) -> str:
+    """Returns how a leaf is called in messages, such as observation/joints/0."""
+    return '/'.join([root, *map(str, path)])
+
+
+def _describe(leaf) -> str:
+    return f'{np.dtype(leaf.dtype).name}{list(leaf.shape)}'

@@ -1,0 +1,1 @@
+"""Wrappers of dm_env environments, one a module."""

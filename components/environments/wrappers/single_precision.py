@@ -1,0 +1,120 @@
+"""Casts to float32, once, at the environment's edge."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import dm_env
+import numpy as np
+import tree
+from dm_env import specs
+
+from repertory.components import types
+from repertory.components.environments.wrappers import base
+
+
+class SinglePrecision(base.EnvironmentWrapper):
+    """Turns float64 into float32 on the way out, and back on the way in.
+
+    Integers keep their dtype, int64 too. Rewards and discounts become float32
+    whatever the environment returns (float64, int, bool), so that each step of an
+    episode has the same dtypes. Observations given as Python scalars become arrays.
+    """
+
+    def __init__(self, environment: dm_env.Environment):
+        super().__init__(environment)
+        inner_observations = environment.observation_spec()
+        inner_actions = environment.action_spec()
+        self._observation_spec = tree.map_structure(single, inner_observations)
+        self._action_spec = tree.map_structure(single, inner_actions)
+        self._reward_spec = _as_float32(environment.reward_spec())
+        self._discount_spec = _as_float32(environment.discount_spec())
+        self._single_array = isinstance(inner_observations, specs.Array)
+        self._dtypes = [leaf.dtype for leaf in tree.flatten(inner_observations)]
+        self._action_dtypes = tree.map_structure(lambda leaf: leaf.dtype, inner_actions)
+        self._casts_actions = any(map(_is_double, tree.flatten(inner_actions)))
+        self._scalar_reward = self._reward_spec.shape == ()
+
+    def reset(self) -> dm_env.TimeStep:
+        return self._cast(self._environment.reset())
+
+    def step(self, action) -> dm_env.TimeStep:
+        if self._casts_actions:
+            action = tree.map_structure(
+                lambda leaf, dtype: np.asarray(leaf, dtype), action, self._action_dtypes
+            )
+        return self._cast(self._environment.step(action))
+
+    def observation_spec(self):
+        return self._observation_spec
+
+    def action_spec(self):
+        return self._action_spec
+
+    def reward_spec(self):
+        return self._reward_spec
+
+    def discount_spec(self):
+        return self._discount_spec
+
+    def _cast(self, timestep: dm_env.TimeStep) -> dm_env.TimeStep:
+        step_type, reward, discount, observation = timestep
+        if self._single_array:
+            observation = _cast_leaf(observation, self._dtypes[0])
+        else:
+            observation = self._cast_nest(observation)
+        if reward is not None:
+            reward = (
+                np.float32(reward)
+                if self._scalar_reward
+                else np.asarray(reward, np.float32)
+            )
+        if discount is not None:
+            discount = np.float32(discount)
+        return dm_env.TimeStep(step_type, reward, discount, observation)
+
+    def _cast_nest(self, observation: types.Nest) -> types.Nest:
+        leaves = tree.flatten(observation)
+        if len(leaves) != len(self._dtypes):
+            return observation  # unlike its spec: the lanes refuse it by name.
+        return tree.unflatten_as(
+            observation, list(map(_cast_leaf, leaves, self._dtypes))
+        )
+
+
+def wrap(environment: dm_env.Environment) -> dm_env.Environment:
+    """Returns `environment` in single precision; itself where it is wrapped already."""
+    if isinstance(environment, SinglePrecision):
+        return environment
+    return SinglePrecision(environment)
+
+
+def single(spec: specs.Array) -> specs.Array:
+    """Returns `spec` as float32 if it is float64, with its bounds; else itself."""
+    return _as_float32(spec) if _is_double(spec) else spec
+
+
+def _as_float32(spec: specs.Array) -> specs.Array:
+    if isinstance(spec, specs.BoundedArray):
+        with np.errstate(over='ignore'):  # float64's largest value becomes inf.
+            return specs.BoundedArray(
+                spec.shape,
+                np.float32,
+                np.asarray(spec.minimum, np.float32),
+                np.asarray(spec.maximum, np.float32),
+                spec.name,
+            )
+    return specs.Array(spec.shape, np.float32, spec.name)
+
+
+def _is_double(spec: specs.Array) -> bool:
+    return spec.dtype == np.float64
+
+
+def _cast_leaf(leaf: Any, dtype: np.dtype) -> types.Nest:
+    if not isinstance(leaf, (np.ndarray, np.generic)):
+        leaf = np.asarray(leaf, dtype)
+    # Another dtype than the spec's stays as it is: the lanes refuse it by name.
+    if dtype == np.float64 and leaf.dtype == np.float64:
+        return leaf.astype(np.float32)
+    return leaf
