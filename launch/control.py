@@ -1,0 +1,294 @@
+"""A node's end of the coordinator: heartbeats, leases, waiting, stopping."""
+
+from __future__ import annotations
+
+import collections
+import logging
+import threading
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from repertory.components import core
+from repertory.launch import coordinator as coordinator_lib
+
+_PERIOD_SECONDS = 0.25
+_FIRST_LOG_SECONDS = 5.0
+_LOG_PERIOD_SECONDS = 30.0
+_LEASE_SECONDS = 1.0  # How much work is leased ahead.
+
+_logger = logging.getLogger(__name__)
+
+
+class NodeControl:
+    """Tells one role how far the run is, and the coordinator how far the role is.
+
+    A background thread exchanges heartbeats, so that no call of the role crosses the
+    network. Without it, where everything runs in one thread, `take_steps`, `report`
+    and the waits exchange them themselves, when due.
+
+    A context manager: leaving it sends the last news and ends the thread.
+    """
+
+    def __init__(
+        self,
+        role: str,
+        coordinator: Any,
+        *,
+        background: bool = True,
+        unreachable_seconds: float = 20.0,
+        clock: Callable[[], float] = time.monotonic,
+    ):
+        """Begins the heartbeats.
+
+        Args:
+            role: such as `actor_0`, `learner`, `evaluator`, `replay_0`.
+            coordinator: a `Coordinator`, or a client of one; calls to a client need
+                a time-out, or an unreachable coordinator is never noticed.
+            background: whether a thread exchanges the heartbeats.
+            unreachable_seconds: without an answer for so long, the role fails.
+            clock: seconds, for tests.
+        """
+        self.role = role
+        self._coordinator = coordinator
+        self._background = background
+        self._unreachable_seconds = unreachable_seconds
+        self._clock = clock
+        self._incarnation = uuid.uuid4().hex
+        self._changed = threading.Condition(threading.RLock())
+        self._wake = threading.Event()
+        self._exchange = threading.Lock()
+        self._phase = 'run'
+        self._lease = 0
+        self._in_flight = 0
+        self._quantum = 0  # The most steps that were ever taken at once.
+        self._exhausted = False
+        self._own: collections.Counter[str] = collections.Counter()
+        self._counts: dict[str, float] = {}
+        self._metrics: dict[str, Any] = {}
+        self._waits_for = ''
+        self._next_log = _FIRST_LOG_SECONDS
+        self._done = self._closed = False
+        self._failure: Exception | None = None
+        self._last_answer = self._last_beat = self._rate_time = clock()
+        self._rate_steps, self._rate = 0, 0.0
+        self._thread = None
+        if background:
+            self._thread = threading.Thread(
+                target=self._beat_for_ever, name=f'{role} heartbeat', daemon=True
+            )
+            self._thread.start()
+
+    @property
+    def phase(self) -> str:
+        """The phase of the run as last heard of; one of `coordinator.PHASES`.
+
+        Raises:
+            RuntimeError: if the coordinator cannot be reached.
+        """
+        self._exchange_if_due()
+        self._check()
+        return self._phase
+
+    @property
+    def stopping(self) -> bool:
+        """Whether the phase is past `run`."""
+        return self.phase != 'run'
+
+    @property
+    def counts(self) -> dict[str, float]:
+        """Totals of the whole run as last heard of: `actor_steps`, `seconds`, ..."""
+        with self._changed:
+            return dict(self._counts)
+
+    def take_steps(self, number: int) -> int:
+        """Returns `number` once so many steps may be done, or 0 if the run is ending.
+
+        Returns at once from the lease at hand. At the very end of the budget it may
+        permit a last `number` of which not all are left.
+
+        Raises:
+            RuntimeError: if the coordinator cannot be reached.
+        """
+        begin = self._clock()
+        with self._changed:
+            self._quantum = max(self._quantum, number)
+            while not self.stopping:
+                if self._lease >= number or (self._exhausted and self._lease > 0):
+                    self._lease -= number
+                    self._in_flight += number
+                    if self._lease < self._wanted_lease() // 2:
+                        self._wake.set()
+                    self._waits_for = ''
+                    return number
+                waited = self._clock() - begin
+                if waited > _FIRST_LOG_SECONDS:
+                    self._waits_for = 'its share of the step budget'
+                self._pause(0.5)
+            return 0
+
+    def count_steps(self, steps: int, **others: int) -> None:
+        """Counts what was done since `take_steps`: `steps`, and others by name.
+
+        `count_steps(16, episodes=2)` of an actor adds to `actor_steps` and
+        `actor_episodes`. Steps taken and not counted, as those in which an episode
+        began, go back to the lease.
+        """
+        with self._changed:
+            self._lease += self._in_flight - steps
+            self._in_flight = 0
+            self._own.update(steps=steps, **others)
+
+    def report(self, values: Mapping[str, Any]) -> None:
+        """Sends the newest metrics with the next heartbeat.
+
+        The display and the target return read `episode_return` of actors and the
+        evaluator, `policy_lag` of actors, and `size`, `max_size`,
+        `samples_per_insert` and `samples_per_insert_asked` of replay.
+        """
+        with self._changed:
+            self._metrics.update(values)
+        self._exchange_if_due()
+
+    def wait(self, reason: str, waited_seconds: float) -> None:
+        """Reports what is waited for; a `core.Wait`.
+
+        Raises:
+            core.Stopped: if the run is ending.
+            RuntimeError: if the coordinator cannot be reached.
+        """
+        if self.stopping:
+            raise core.Stopped(f'{self.role} stopped while it waited for {reason}')
+        if waited_seconds < _FIRST_LOG_SECONDS:
+            self._next_log = _FIRST_LOG_SECONDS
+        elif waited_seconds >= self._next_log:
+            self._next_log = waited_seconds + _LOG_PERIOD_SECONDS
+            _logger.warning(
+                '%s waits: %s (%.0f s so far)', self.role, reason, waited_seconds
+            )
+        with self._changed:
+            self._waits_for = reason if waited_seconds >= _FIRST_LOG_SECONDS else ''
+
+    def wait_until(self, phase: str, seconds: float | None = None) -> bool:
+        """Returns True in `phase` or a later one, False if `seconds` pass before.
+
+        Raises:
+            RuntimeError: if the coordinator cannot be reached.
+        """
+        rank, begin = coordinator_lib.PHASES.index(phase), self._clock()
+        with self._changed:
+            while coordinator_lib.PHASES.index(self.phase) < rank:
+                left = 0.5
+                if seconds is not None:
+                    left = begin + seconds - self._clock()
+                    if left <= 0:
+                        return False
+                self._pause(min(left, 0.5))
+            return True
+
+    def sleep(self, seconds: float) -> bool:
+        """Sleeps, or returns False as soon as the run is ending."""
+        return not self.wait_until('drain', seconds)
+
+    def done(self) -> None:
+        """Says that the role has done its part of ending the run."""
+        with self._changed:
+            self._done = True
+        self._beat()
+
+    def close(self) -> None:
+        """Sends the last news and ends the thread; may be called twice."""
+        if self._closed:
+            return
+        self._closed = True
+        self._wake.set()
+        if self._thread is not None:
+            self._thread.join()
+        self._beat()
+
+    def __enter__(self) -> NodeControl:
+        return self
+
+    def __exit__(self, *unused) -> None:
+        self.close()
+
+    def _pause(self, seconds: float) -> None:
+        """Waits for news; the condition is held."""
+        if self._background:
+            self._wake.set()
+            self._changed.wait(seconds)
+            return
+        before = self._lease, self._phase
+        self._beat()
+        if before == (self._lease, self._phase):
+            time.sleep(min(seconds, 0.02))
+
+    def _check(self) -> None:
+        silent = self._clock() - self._last_answer
+        if silent > self._unreachable_seconds:
+            raise RuntimeError(
+                f'The coordinator has not answered {self.role} for {silent:.0f} s; '
+                f'last error: {self._failure}. {self.role} stops.'
+            ) from self._failure
+
+    def _wanted_lease(self) -> int:
+        return max(2 * self._quantum, int(self._rate * _LEASE_SECONDS))
+
+    def _measure_rate(self) -> None:
+        now = self._clock()
+        if now - self._rate_time >= _PERIOD_SECONDS:
+            steps = self._own['steps']
+            self._rate = (steps - self._rate_steps) / (now - self._rate_time)
+            self._rate_time, self._rate_steps = now, steps
+
+    def _exchange_if_due(self) -> None:
+        due = self._clock() - self._last_beat >= _PERIOD_SECONDS
+        if not self._background and (due or not self._counts):
+            self._beat()
+
+    def _beat(self) -> None:
+        """Exchanges one heartbeat; errors are kept, and raised once they last."""
+        with self._exchange:
+            with self._changed:
+                self._measure_rate()
+                metrics, self._metrics = self._metrics, {}
+                news = {
+                    'counts': dict(self._own),
+                    'lease': self._lease + self._in_flight,
+                    'wanted': max(0, self._wanted_lease() - self._lease)
+                    if self._quantum
+                    else 0,
+                    'metrics': metrics,
+                    'waits_for': self._waits_for,
+                    'done': self._done,
+                    'leaves': self._closed,
+                }
+            self._last_beat = self._clock()
+            try:
+                answer = self._coordinator.heartbeat(
+                    self.role, self._incarnation, **news
+                )
+            # Courier raises a type of its own making for anything at all.
+            except Exception as error:
+                if isinstance(self._coordinator, coordinator_lib.Coordinator):
+                    raise
+                with self._changed:
+                    self._failure = error
+                    self._metrics = {**metrics, **self._metrics}
+                    self._changed.notify_all()
+                return
+            with self._changed:
+                self._last_answer = self._clock()
+                self._lease += answer['granted']
+                self._exhausted = answer['exhausted']
+                self._phase, self._counts = answer['phase'], answer['counts']
+                self._changed.notify_all()
+
+    def _beat_for_ever(self) -> None:
+        while not self._closed:
+            self._beat()
+            # Wake-ups come as often as leases run out; they are not to flood.
+            time.sleep(0.02)
+            self._wake.wait(_PERIOD_SECONDS)
+            self._wake.clear()

@@ -1,0 +1,394 @@
+"""The one that knows how far a run is, and when it ends: counts, budgets, phases."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import json
+import os
+import pathlib
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+# In this order; none is gone back to.
+# run: all work.  drain: actors stop, flush and close.  save: the learner writes its
+# last checkpoint.  final_evaluation: the evaluator runs the last parameters.
+# exit: everybody returns.
+PHASES = 'run', 'drain', 'save', 'final_evaluation', 'exit'
+
+_STATUS_SECONDS = 1.0
+_RATE_SECONDS = 15.0
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Budget:
+    """What ends the run, at the first that is reached; None for no limit.
+
+    Attributes:
+        actor_steps: environment steps of all actors.
+        learner_steps: learner steps.
+        seconds: wall clock, that before a resume included.
+        target_return: mean return of one evaluation.
+    """
+
+    actor_steps: int | None = None
+    learner_steps: int | None = None
+    seconds: float | None = None
+    target_return: float | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Patience:
+    """Seconds until a node that does not answer fails the run, by what it is to do."""
+
+    start: float = 300.0
+    answer: float = 60.0
+    drain: float = 60.0
+    save: float = 600.0
+    final_evaluation: float = 600.0
+    exit: float = 5.0
+
+
+@dataclasses.dataclass
+class _Node:
+    """What is known of one role."""
+
+    last_seen: float
+    incarnation: str
+    counts: dict[str, int] = dataclasses.field(default_factory=dict)
+    lease: int = 0  # Steps granted that it has not yet counted.
+    metrics: dict[str, Any] = dataclasses.field(default_factory=dict)
+    waits_for: str = ''
+    done: bool = False
+    leaves: bool = False  # It hears nothing further, or has been told to exit.
+
+
+def group_of(role: str) -> str:
+    """Returns `actor` for `actor_3`, and `learner` for itself."""
+    head, _, tail = role.rpartition('_')
+    return head if head and tail.isdigit() else role
+
+
+class Coordinator:
+    """Takes the heartbeats of all roles, and answers with the phase and a lease.
+
+    Steps are leased ahead to whoever does them, so that nobody asks before each step
+    and the budget is exceeded by at most one vector step (or learner call) a node.
+    Counts arrive as totals, so that a heartbeat that comes twice counts once.
+
+    Thread-safe. Nothing here blocks. `tick` must be called now and then where no
+    heartbeat arrives, since it is what sees that time has passed.
+    """
+
+    def __init__(
+        self,
+        budget: Budget,
+        roles: Sequence[str],
+        status_path: str | os.PathLike | None = None,
+        patience: Patience | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ):
+        """Begins the phase `run`.
+
+        Args:
+            budget: what ends the run.
+            roles: names such as `actor_0`, `learner`, `evaluator`; a name that is not
+                among them may report, and is not waited for.
+            status_path: where `status` is written as JSON about each second.
+            patience: time-outs; None for the defaults.
+            clock: seconds, for tests.
+        """
+        self._budget = budget
+        self._roles = tuple(roles)
+        self._status_path = status_path and pathlib.Path(status_path)
+        self._patience = patience or Patience()
+        self._clock = clock
+        self._lock = threading.RLock()
+        self._nodes: dict[str, _Node] = {}
+        self._counts: collections.Counter[str] = collections.Counter()
+        self._history: collections.deque = collections.deque()
+        self._begin = self._phase_begin = clock()
+        self._seconds_before = 0.0
+        self._last_status = float('-inf')
+        self._phase = PHASES[0]
+        self._reason = ''
+        self._evaluate_finally = 'evaluator' in self._roles
+        self._failure = ''
+        self._lost: set[str] = set()
+
+    # What roles call.
+
+    def heartbeat(
+        self,
+        role: str,
+        incarnation: str = '',
+        counts: Mapping[str, int] | None = None,
+        lease: int = 0,
+        wanted: int = 0,
+        metrics: Mapping[str, Any] | None = None,
+        waits_for: str = '',
+        done: bool = False,
+        leaves: bool = False,
+    ) -> dict[str, Any]:
+        """Takes one role's news.
+
+        Args:
+            role: who reports.
+            incarnation: differs after a restart of the role's process.
+            counts: totals of this incarnation, such as `{'steps': 160}`.
+            lease: steps still held, those of a step in progress included.
+            wanted: further steps asked for.
+            metrics: newest values by name; kept until overwritten.
+            waits_for: what the role waits for at present, if anything.
+            done: whether the role has done its part of ending the run.
+            leaves: whether this is its last heartbeat.
+
+        Returns:
+            `phase`; `granted` steps; `exhausted`, whether no further ones will come;
+            and the `counts` of the whole run.
+        """
+        with self._lock:
+            now = self._clock()
+            node = self._nodes.setdefault(role, _Node(now, incarnation))
+            if node.incarnation != incarnation:
+                node.incarnation, node.counts = incarnation, {}
+            node.last_seen = now
+            for name, total in (counts or {}).items():
+                added = total - node.counts.get(name, 0)
+                self._counts[f'{group_of(role)}_{name}'] += added
+                node.counts[name] = total
+            node.metrics.update(metrics or {})
+            node.waits_for, node.done, node.lease = waits_for, done, lease
+            self.tick()
+            granted = self._grant(role, wanted)
+            node.lease += granted
+            node.leaves = leaves or self._phase == 'exit'
+            return {
+                'phase': self._phase,
+                'granted': granted,
+                'exhausted': granted < wanted,
+                'counts': self.counts(),
+            }
+
+    def request_stop(self, reason: str, evaluate: bool = False) -> None:
+        """Ends the run cleanly: with a checkpoint, and an evaluation if asked."""
+        with self._lock:
+            if self._phase == 'run':
+                self._evaluate_finally &= evaluate
+                self._enter('drain', reason)
+
+    def lose(self, role: str, reason: str) -> None:
+        """Takes note that `role` is gone: the run is to end, and has failed."""
+        with self._lock:
+            self._lost.add(role)
+            self._failure = self._failure or f'{role}: {reason}'
+            self._evaluate_finally = False
+            if self._phase == 'run':
+                self._enter('drain', self._failure)
+            self.tick()
+
+    # What the owner calls.
+
+    def tick(self) -> None:
+        """Moves on where a budget is spent, a phase complete or patience at its end."""
+        with self._lock:
+            now = self._clock()
+            if self._phase == 'run':
+                self._check_budgets()
+                self._check_answers(now)
+            while self._phase not in ('run', 'exit') and self._phase_complete(now):
+                following = PHASES[PHASES.index(self._phase) + 1]
+                self._enter(following, self._reason)
+            if now - self._last_status >= _STATUS_SECONDS:
+                self._write_status(now)
+
+    @property
+    def phase(self) -> str:
+        """One of `PHASES`."""
+        return self._phase
+
+    @property
+    def reason(self) -> str:
+        """Why the run ends; empty while it goes on."""
+        return self._reason
+
+    @property
+    def failure(self) -> str:
+        """What went wrong; empty if nothing did."""
+        return self._failure
+
+    @property
+    def finished(self) -> bool:
+        """Whether everybody who is alive has been told to exit, or had the time to."""
+        with self._lock:
+            late = self._clock() - self._phase_begin > self._patience.exit
+            told = all(
+                node.leaves or role in self._lost for role, node in self._nodes.items()
+            )
+            return self._phase == 'exit' and (told or late)
+
+    def counts(self) -> dict[str, float]:
+        """Returns totals by name, and `seconds` of wall clock; resumed ones included."""
+        with self._lock:
+            seconds = self._clock() - self._begin + self._seconds_before
+            return {**self._counts, 'seconds': round(seconds, 3)}
+
+    def restore(self, counts: Mapping[str, float]) -> None:
+        """Continues from what `counts` returned in an earlier run."""
+        with self._lock:
+            for name, value in counts.items():
+                if name == 'seconds':
+                    self._seconds_before = float(value)
+                else:
+                    self._counts[name] += int(value)
+
+    def status(self) -> dict[str, Any]:
+        """Returns all that a display shows; JSON can hold it."""
+        with self._lock:
+            now, counts = self._clock(), self.counts()
+            rates = self._rates(now)
+            return {
+                'phase': self._phase,
+                'reason': self._reason,
+                'failure': self._failure,
+                'counts': counts,
+                'rates': rates,
+                'budget': dataclasses.asdict(self._budget),
+                'seconds_left': self._seconds_left(counts, rates),
+                'nodes': {
+                    role: {
+                        'silent_seconds': round(now - node.last_seen, 1),
+                        'waits_for': node.waits_for,
+                        'metrics': dict(node.metrics),
+                    }
+                    for role, node in sorted(self._nodes.items())
+                },
+                'starting': sorted(set(self._roles) - set(self._nodes)),
+            }
+
+    def write_status(self) -> None:
+        """Writes the status file now."""
+        with self._lock:
+            self._write_status(self._clock())
+
+    # The rules; the lock is held.
+
+    def _enter(self, phase: str, reason: str) -> None:
+        self._phase, self._reason = phase, reason
+        self._phase_begin = self._clock()
+        self._write_status(self._phase_begin)
+
+    def _limit(self, group: str) -> int | None:
+        limits = {
+            'actor': self._budget.actor_steps,
+            'learner': self._budget.learner_steps,
+        }
+        return limits.get(group)
+
+    def _grant(self, role: str, wanted: int) -> int:
+        if self._phase != 'run':
+            return 0
+        group = group_of(role)
+        limit = self._limit(group)
+        if limit is None:
+            return wanted
+        held = sum(
+            max(node.lease, 0)
+            for name, node in self._nodes.items()
+            if group_of(name) == group
+        )
+        return max(0, min(wanted, limit - self._counts[f'{group}_steps'] - held))
+
+    def _check_budgets(self) -> None:
+        counts = self.counts()
+        for group in 'actor', 'learner':
+            limit, name = self._limit(group), f'{group}_steps'
+            if limit is not None and counts.get(name, 0) >= limit:
+                return self._enter('drain', f'max_{name} of {limit} reached')
+        limit = self._budget.seconds
+        if limit is not None and counts['seconds'] >= limit:
+            return self._enter('drain', f'max_seconds of {limit:g} reached')
+        target, node = self._budget.target_return, self._nodes.get('evaluator')
+        value = node and node.metrics.get('episode_return')
+        if target is not None and value is not None and value >= target:
+            self._enter('drain', f'target_return of {target:g} reached: {value:g}')
+
+    def _check_answers(self, now: float) -> None:
+        if self._phase != 'run':
+            return
+        for role in self._roles:
+            node = self._nodes.get(role)
+            since = self._begin if node is None else node.last_seen
+            patience = self._patience.start if node is None else self._patience.answer
+            if now - since > patience and not (node and (node.done or node.leaves)):
+                verb = 'has not started' if node is None else 'has not answered'
+                self.lose(role, f'{verb} for {now - since:.0f} s; see its log.')
+
+    def _phase_complete(self, now: float) -> bool:
+        awaited = {
+            'drain': lambda role: group_of(role) == 'actor',
+            'save': lambda role: group_of(role) == 'learner',
+            'final_evaluation': lambda role: (
+                self._evaluate_finally and group_of(role) == 'evaluator'
+            ),
+        }[self._phase]
+        missing = [
+            role
+            for role, node in self._nodes.items()
+            if role in self._roles
+            and awaited(role)
+            and not (node.done or node.leaves)
+            and role not in self._lost
+        ]
+        if not missing:
+            return True
+        patience = getattr(self._patience, self._phase)
+        silent = [
+            role
+            for role in missing
+            if now - self._nodes[role].last_seen > self._patience.answer
+        ]
+        if now - self._phase_begin <= patience and not silent:
+            return False
+        names = ', '.join(silent or missing)
+        for role in silent or missing:
+            self._lost.add(role)
+        self._failure = self._failure or (
+            f'{names}: did not end the phase {self._phase} within '
+            f'{now - self._phase_begin:.0f} s; see the logs.'
+        )
+        self._evaluate_finally = False
+        return not set(missing) - self._lost
+
+    def _rates(self, now: float) -> dict[str, float]:
+        self._history.append((now, dict(self._counts)))
+        while len(self._history) > 2 and now - self._history[1][0] >= _RATE_SECONDS:
+            self._history.popleft()
+        before, old = self._history[0]
+        if now <= before:
+            return {}
+        return {
+            name: (value - old.get(name, 0)) / (now - before)
+            for name, value in self._counts.items()
+        }
+
+    def _seconds_left(self, counts, rates) -> float | None:
+        left = []
+        for group in 'actor', 'learner':
+            limit, name = self._limit(group), f'{group}_steps'
+            if limit is not None and rates.get(name, 0) > 0:
+                left.append((limit - counts.get(name, 0)) / rates[name])
+        if self._budget.seconds is not None:
+            left.append(self._budget.seconds - counts['seconds'])
+        return max(0.0, min(left)) if left else None
+
+    def _write_status(self, now: float) -> None:
+        self._last_status = now
+        status = self.status()
+        if self._status_path is None:
+            return
+        partial = self._status_path.with_suffix('.partial')
+        partial.write_text(json.dumps(status, indent=1, default=float))
+        os.replace(partial, self._status_path)  # A reader never sees half of it.
