@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -14,12 +13,10 @@ class TerminalLogger(core.Logger):
     """Prints each row as `[label] name=value name=value`."""
 
     def __init__(
-        self,
-        label: str,
-        print_line: Callable[[str], Any] = functools.partial(print, flush=True),
+        self, label: str, print_line: Callable[[str], Any] | None = None
     ) -> None:
         self._label = label
-        self._print_line = print_line
+        self._print_line = print_line or _print_line
 
     def write(self, values: Mapping[str, Any]) -> None:
         row = values_lib.flatten(values)
@@ -28,6 +25,10 @@ class TerminalLogger(core.Logger):
 
     def close(self) -> None:
         pass
+
+
+def _print_line(line: str) -> None:
+    print(line, flush=True)  # A killed process loses what it has not flushed.
 
 
 def _format(value: values_lib.Scalar) -> str:

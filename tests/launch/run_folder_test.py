@@ -1,0 +1,188 @@
+import dataclasses
+import functools
+import json
+import os
+import subprocess
+import sys
+import typing
+
+import pytest
+
+from repertory.components import specs
+from repertory.launch import records, run_folder
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Agent:
+    n_step: int = 3
+    sizes: tuple[int, ...] = (16, 16)
+    discount: float = 0.99
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Config:
+    agent: _Agent = _Agent()
+    environment: typing.Any = 'catch'
+    max_actor_steps: int | None = 1000
+    target_return: float | None = float('inf')
+    logging: dict = dataclasses.field(default_factory=dict)
+
+
+@pytest.fixture(autouse=True)
+def _importable(monkeypatch):
+    # Under pytest's importlib mode this file has no name that imports find.
+    monkeypatch.setitem(sys.modules, __name__, sys.modules.get(__name__, _module()))
+
+
+def _module():
+    module = type(sys)(__name__)
+    module.__dict__.update(_Agent=_Agent, _Config=_Config)
+    return module
+
+
+def _create(path, config=None):
+    return run_folder.create(
+        path, config or _Config(), agent='apex_dqn', environment='catch', seed=3
+    )
+
+
+def test_a_config_comes_back_as_it_was():
+    config = _Config(
+        agent=_Agent(n_step=5),
+        environment=functools.partial(specs.zeros, 1, leading=2),
+        logging={'a': (1, 2)},
+    )
+    record = json.loads(json.dumps(records.encode(config)))
+    decoded = records.decode(record)
+    factory = decoded.environment
+    assert (factory.func, factory.args, factory.keywords) == (
+        specs.zeros,
+        (1,),
+        {'leading': 2},
+    )
+    assert dataclasses.replace(decoded, environment=0) == dataclasses.replace(
+        config, environment=0
+    )
+
+
+def test_a_function_comes_back_by_its_import_path():
+    assert records.encode(specs.describe) == {
+        'import': 'repertory.components.specs:describe'
+    }
+    assert records.decode(records.encode(specs.describe)) is specs.describe
+
+
+def test_what_cannot_be_read_back_is_recorded_and_named():
+    record = records.encode(_Config(environment=lambda seed: seed))
+    assert '<lambda>' in json.dumps(record)
+    with pytest.raises(ValueError, match=r'config.environment must be importable'):
+        records.decode(record)
+
+
+def test_a_field_that_the_code_does_not_know_is_named():
+    record = records.encode(_Config())
+    record['agent']['old_field'] = 1
+    with pytest.raises(ValueError, match='config.agent must fit the code.*old_field'):
+        records.decode(record)
+
+
+def test_create_records_how_the_run_was_started(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, 'argv', ['repertory', 'train', 'a b'])
+    folder = _create(tmp_path / 'runs' / 'first')
+    assert folder.load_config() == _Config()
+    description = folder.description()
+    assert (description['agent'], description['environment']) == ('apex_dqn', 'catch')
+    assert description['seed'] == 3
+    (start,) = description['starts']
+    assert start['command'].endswith("repertory train 'a b'")
+    assert start['versions']['numpy'].startswith('1.')
+    assert start['host']['cores'] >= 1
+    assert sorted(path.name for path in folder.path.iterdir()) == [
+        'config.json',
+        'run.json',
+    ]
+
+
+def test_create_records_the_commit_of_the_working_directory(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert _create(tmp_path / 'a').description()['starts'][0]['git'] is None
+    git = ['git', '-c', 'user.name=n', '-c', 'user.email=e@x']
+    subprocess.run([*git, 'init', '-q'], check=True)
+    (tmp_path / 'file').write_text('1')
+    subprocess.run([*git, 'add', 'file'], check=True)
+    subprocess.run([*git, 'commit', '-q', '-m', 'm'], check=True)
+    recorded = _create(tmp_path / 'b').description()['starts'][0]['git']
+    assert len(recorded['commit']) == 40
+    assert recorded['changed'] is False
+    (tmp_path / 'file').write_text('2')
+    assert _create(tmp_path / 'c').description()['starts'][0]['git']['changed'] is True
+
+
+def test_create_refuses_a_folder_with_something_in_it(tmp_path):
+    _create(tmp_path)
+    with pytest.raises(FileExistsError, match='run_dir must be a new or empty folder'):
+        _create(tmp_path)
+
+
+def test_default_path_names_the_run(tmp_path):
+    path = run_folder.default_path('apex_dqn', 'gym:CartPole-v1', 7, tmp_path)
+    assert path.parent == tmp_path
+    assert path.name.startswith('apex_dqn_gym_CartPole_v1-')
+    assert path.name.endswith('-7')
+
+
+@pytest.mark.parametrize('path, reason', [('.', 'has no run'), ('x', 'does not exist')])
+def test_resume_refuses_a_folder_that_is_no_run(tmp_path, path, reason):
+    with pytest.raises(
+        FileNotFoundError, match=f'must be the folder of a run.*{reason}'
+    ):
+        run_folder.open_for_resume(tmp_path / path)
+
+
+def test_resume_with_the_same_config_adds_a_start(tmp_path):
+    _create(tmp_path)
+    folder = run_folder.open_for_resume(tmp_path, _Config())
+    assert len(folder.description()['starts']) == 2
+    assert len(run_folder.open_for_resume(tmp_path).description()['starts']) == 3
+
+
+def test_resume_names_the_fields_that_differ(tmp_path):
+    _create(tmp_path)
+    config = _Config(agent=_Agent(n_step=5, sizes=(8,)), max_actor_steps=2000)
+    with pytest.raises(ValueError) as error:
+        run_folder.open_for_resume(tmp_path, config)
+    assert 'agent.n_step: 3 then, 5 now' in str(error.value)
+    assert 'agent.sizes: [16, 16] then, [8] now' in str(error.value)
+    assert 'max_actor_steps' not in str(error.value)
+    assert run_folder.RunFolder(tmp_path).load_config() == _Config()
+    folder = run_folder.open_for_resume(tmp_path, config, allow_changes=True)
+    assert folder.load_config() == config
+
+
+def test_resume_may_extend_a_budget(tmp_path):
+    _create(tmp_path)
+    config = _Config(max_actor_steps=2000, logging={'csv': True})
+    assert run_folder.open_for_resume(tmp_path, config).load_config() == config
+
+
+def test_a_write_cut_short_leaves_the_file_before(tmp_path, monkeypatch):
+    path = tmp_path / 'value.json'
+    run_folder.write_json(path, 1)
+
+    def fail(*unused):
+        raise OSError('killed')
+
+    monkeypatch.setattr(os, 'replace', fail)
+    with pytest.raises(OSError, match='killed'):
+        run_folder.write_json(path, 2)
+    assert json.loads(path.read_text()) == 1
+
+
+def test_nothing_here_imports_tensorflow():
+    script = (
+        'import sys\n'
+        'from repertory.components import checkpointing, loggers\n'
+        'from repertory.launch import records, run_folder\n'
+        "assert not {'tensorflow', 'reverb', 'matplotlib'} & set(sys.modules)\n"
+    )
+    subprocess.run([sys.executable, '-c', script], check=True, timeout=60)
