@@ -1,0 +1,1 @@
+"""Throughput of the parts, against peers and against limits; see README.md."""

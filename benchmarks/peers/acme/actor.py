@@ -1,0 +1,110 @@
+"""The peer's side of benchmarks/actor.py: dm-acme's DQN actor on Catch.
+
+Runs under the environment that setup_peer.sh makes. `serve` holds the table in one
+process, `act` runs the actor in another; each prints one line of JSON. The actor,
+the adder and the table are those of acme/agents/tf/dqn/agent.py.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+
+import acme
+import reverb
+import sonnet as snt
+import tensorflow as tf
+import trfl
+from acme.adders import reverb as adders
+from acme.agents.tf import actors
+from acme.tf import utils
+
+from repertory.components.environments import catch
+
+_EPSILON = 0.05
+_DISCOUNT = 0.99
+
+
+class _Client(reverb.Client):
+    """Drops the argument that dm-reverb 0.7.2 does not have."""
+
+    def trajectory_writer(self, *args, get_signature_timeout_ms=None, **kwargs):
+        del get_signature_timeout_ms
+        return super().trajectory_writer(*args, **kwargs)
+
+
+def serve(args: argparse.Namespace) -> None:
+    """Holds the table until standard input is closed."""
+    del args
+    table = reverb.Table(
+        name=adders.DEFAULT_PRIORITY_TABLE,
+        sampler=reverb.selectors.Prioritized(0.6),
+        remover=reverb.selectors.Fifo(),
+        max_size=1_000_000,
+        rate_limiter=reverb.rate_limiters.MinSize(1),
+        signature=adders.NStepTransitionAdder.signature(
+            acme.make_environment_spec(catch.Catch(0))
+        ),
+    )
+    server = reverb.Server([table])
+    print(json.dumps({'address': f'localhost:{server.port}'}), flush=True)
+    sys.stdin.read()
+    print(json.dumps({'items': table.info.current_size}), flush=True)
+    server.stop()
+
+
+def act(args: argparse.Namespace) -> None:
+    """Acts for `seconds` after a warm-up, and prints the environment steps."""
+    tf.random.set_seed(args.seed)
+    environment = catch.Catch(args.seed)
+    spec = acme.make_environment_spec(environment)
+    network = snt.Sequential(
+        [snt.Flatten(), snt.nets.MLP([*args.hidden_sizes, spec.actions.num_values])]
+    )
+    policy = snt.Sequential(
+        [network, lambda q: trfl.epsilon_greedy(q, epsilon=_EPSILON).sample()]
+    )
+    utils.create_variables(network, [spec.observations])
+    adder = adders.NStepTransitionAdder(
+        client=_Client(args.address), n_step=args.n_step, discount=_DISCOUNT
+    )
+    actor = actors.FeedForwardActor(policy, adder)
+
+    def run(seconds: float) -> tuple[int, float]:
+        steps, start = 0, time.perf_counter()
+        while time.perf_counter() - start < seconds:
+            timestep = environment.reset()
+            actor.observe_first(timestep)
+            while not timestep.last():
+                action = actor.select_action(timestep.observation)
+                timestep = environment.step(action)
+                actor.observe(action, next_timestep=timestep)
+                actor.update()
+                steps += 1
+        return steps, time.perf_counter() - start
+
+    run(args.warm_up_seconds)
+    steps, seconds = run(args.seconds)
+    print(json.dumps({'steps': int(steps), 'seconds': seconds}), flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    commands = parser.add_subparsers(required=True)
+    commands.add_parser('serve').set_defaults(run=serve)
+    acting = commands.add_parser('act')
+    acting.set_defaults(run=act)
+    acting.add_argument('--address', required=True)
+    acting.add_argument('--seed', type=int, default=0)
+    acting.add_argument('--n-step', type=int, default=5)
+    acting.add_argument('--hidden-sizes', type=int, nargs='*', default=[50, 50])
+    acting.add_argument('--seconds', type=float, default=10.0)
+    acting.add_argument('--warm-up-seconds', type=float, default=2.0)
+    args = parser.parse_args()
+    args.run(args)
+
+
+if __name__ == '__main__':
+    main()
