@@ -1,0 +1,355 @@
+"""What a replay table is, declared without Reverb; and how it becomes a reverb.Table.
+
+Reverb is imported where a table is made, so that configs can be read in no time.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import sys
+from typing import TYPE_CHECKING
+
+import numpy as np
+from dm_env import specs
+
+from repertory.replay import rows
+
+if TYPE_CHECKING:
+    import reverb
+
+Signature = dict[str, specs.Array]
+
+_SAMPLERS = ('uniform', 'prioritized', 'fifo')
+_REMOVERS = ('fifo', 'prioritized')
+_UNLIMITED = sys.float_info.max
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Limiter:
+    """Reverb's inequalities; one insert or one sample goes through where they hold.
+
+    Attributes:
+        samples_per_insert: weight of an insert.
+        min_size: items below which nothing is sampled and every insert goes through.
+        min_diff: least inserts * samples_per_insert - samples after a sample.
+        max_diff: most of the same after an insert.
+    """
+
+    samples_per_insert: float
+    min_size: int
+    min_diff: float
+    max_diff: float
+
+    def can_insert(self, inserts: int, samples: int, deletes: int) -> bool:
+        """Says whether an insert goes through after so many operations."""
+        if inserts + 1 - deletes <= self.min_size:
+            return True
+        return (inserts + 1) * self.samples_per_insert - samples <= self.max_diff
+
+    def can_sample(self, inserts: int, samples: int, deletes: int) -> bool:
+        """Says whether a sample goes through after so many operations."""
+        if inserts - deletes < self.min_size:
+            return False
+        return inserts * self.samples_per_insert - samples - 1 >= self.min_diff
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RateLimit:
+    """How sampling and inserting wait for each other.
+
+    The limiter keeps samples = samples_per_insert * (inserts - min_size) to within
+    `error_buffer` samples. None or infinity as `samples_per_insert` limits nothing
+    but the start.
+
+    Attributes:
+        samples_per_insert: items sampled per item inserted; a batch of 32 counts 32.
+        min_size: items in the table before the first is sampled.
+        error_buffer: samples; see `make_rate_limit` for one that fits a batch.
+    """
+
+    samples_per_insert: float | None = None
+    min_size: int = 1
+    error_buffer: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.min_size < 1:
+            raise ValueError(f'min_size must be >= 1, got {self.min_size}.')
+        ratio = self.samples_per_insert
+        if ratio is None or ratio == math.inf:
+            return
+        if not ratio > 0:
+            raise ValueError(
+                f'samples_per_insert must be > 0, got {ratio}; None means no limit.'
+            )
+        least = max(1.0, ratio)
+        if self.error_buffer is None or not self.error_buffer >= least:
+            raise ValueError(
+                f'error_buffer must be >= max(1, samples_per_insert) = {least}, got '
+                f'{self.error_buffer}; sampling and inserting would block each other.'
+            )
+
+    @property
+    def is_limited(self) -> bool:
+        return self.samples_per_insert not in (None, math.inf)
+
+    def limiter(self) -> Limiter:
+        """Returns the inequalities."""
+        if not self.is_limited:
+            return Limiter(
+                samples_per_insert=1.0,
+                min_size=self.min_size,
+                min_diff=-_UNLIMITED,
+                max_diff=_UNLIMITED,
+            )
+        offset = self.samples_per_insert * self.min_size
+        return Limiter(
+            samples_per_insert=float(self.samples_per_insert),
+            min_size=self.min_size,
+            min_diff=offset - self.error_buffer,
+            max_diff=offset + self.error_buffer,
+        )
+
+
+def make_rate_limit(
+    samples_per_insert: float | None,
+    min_size: int,
+    batch_size: int,
+    prefetched_batches: int = 2,
+) -> RateLimit:
+    """Returns a limit whose buffer holds the batches that are sampled ahead.
+
+    The buffer is max(2 ratio, 0.1 ratio min_size, (1 + prefetched) batch_size):
+    with less than a batch, learner and actors would stop each other at every batch.
+
+    Args:
+        samples_per_insert: None or infinity for no limit.
+        min_size: items.
+        batch_size: items of a learner step.
+        prefetched_batches: sampled ahead of the one in use.
+    """
+    ratio = samples_per_insert
+    if ratio is None or ratio == math.inf:
+        return RateLimit(min_size=min_size)
+    return RateLimit(
+        samples_per_insert=ratio,
+        min_size=min_size,
+        error_buffer=float(
+            max(
+                2 * ratio, 0.1 * ratio * min_size, (1 + prefetched_batches) * batch_size
+            )
+        ),
+    )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TableSpec:
+    """One replay table.
+
+    Attributes:
+        name: of the table.
+        sampler: 'uniform', 'prioritized' or 'fifo'.
+        max_size: items; a full table removes one for each that is inserted.
+        signature: the columns of an item; see `signature`.
+        rate_limit: None makes a 'fifo' table a queue: each item is sampled once, and
+            inserting blocks while `max_size` items wait.
+        remover: 'fifo', or 'prioritized' for Ape-X DPG's eviction.
+        priority_exponent: alpha; the table raises priorities to it.
+        remover_exponent: of a prioritized remover; negative removes the least.
+        max_times_sampled: times, after which an item is removed; 0 for no limit.
+        new_rows_per_item: rows that an item does not share with the one before; for
+            the estimate of memory.
+    """
+
+    name: str
+    sampler: str
+    max_size: int
+    signature: Signature | None
+    rate_limit: RateLimit | None
+    remover: str = 'fifo'
+    priority_exponent: float = 1.0
+    remover_exponent: float = -1.0
+    max_times_sampled: int = 0
+    new_rows_per_item: int = 1
+
+    def __post_init__(self) -> None:
+        if not self.name:
+            raise ValueError('name must not be empty.')
+        for field, known in (('sampler', _SAMPLERS), ('remover', _REMOVERS)):
+            if getattr(self, field) not in known:
+                raise ValueError(
+                    f'{field} must be one of {known}, got {getattr(self, field)!r}.'
+                )
+        if self.max_size < 1:
+            raise ValueError(f'max_size must be >= 1, got {self.max_size}.')
+        if not self.priority_exponent >= 0:
+            raise ValueError(
+                f'priority_exponent must be >= 0, got {self.priority_exponent}.'
+            )
+        if self.rate_limit is None:
+            if self.sampler != 'fifo' or self.max_times_sampled != 1:
+                raise ValueError(
+                    "rate_limit must be given unless sampler is 'fifo' and "
+                    f'max_times_sampled 1, got sampler {self.sampler!r} and '
+                    f'max_times_sampled {self.max_times_sampled}.'
+                )
+            return
+        if self.rate_limit.min_size > self.max_size:
+            raise ValueError(
+                'min_size must be <= max_size, got '
+                f'{self.rate_limit.min_size} > {self.max_size}; '
+                'the table would never become ready to sample.'
+            )
+        ratio = self.rate_limit.samples_per_insert
+        if self.rate_limit.is_limited and 0 < self.max_times_sampled < ratio:
+            raise ValueError(
+                'samples_per_insert must be <= max_times_sampled, got '
+                f'{ratio} > {self.max_times_sampled}; every item would be gone before '
+                'the ratio is reached.'
+            )
+
+    @property
+    def is_queue(self) -> bool:
+        return self.rate_limit is None
+
+    @property
+    def estimated_bytes(self) -> int:
+        """Bytes of the full table's rows, uncompressed; what windows share is once."""
+        if self.signature is None:
+            return 0
+        total = 0
+        for name, column in self.signature.items():
+            size = math.prod(column.shape) * np.dtype(column.dtype).itemsize
+            if name == 'rows':
+                size = size // column.shape[0] * self.new_rows_per_item
+            total += size
+        return total * self.max_size
+
+    def limiter(self) -> Limiter:
+        """Returns the inequalities by which the table blocks."""
+        if self.rate_limit is None:
+            return Limiter(
+                samples_per_insert=1.0,
+                min_size=1,
+                min_diff=0.0,
+                max_diff=float(self.max_size),
+            )
+        return self.rate_limit.limiter()
+
+
+def make_queue(
+    name: str, max_size: int, signature: Signature, new_rows_per_item: int = 1
+) -> TableSpec:
+    """Returns a queue: first in, first out, each item once, inserting blocks if full."""
+    return TableSpec(
+        name=name,
+        sampler='fifo',
+        max_size=max_size,
+        signature=signature,
+        rate_limit=None,
+        max_times_sampled=1,
+        new_rows_per_item=new_rows_per_item,
+    )
+
+
+def signature(
+    codec: rows.NestCodec,
+    length: int,
+    state_codec: rows.NestCodec | None = None,
+    num_lanes: int | None = None,
+) -> Signature:
+    """Returns the columns of an item of `length` packed rows.
+
+    Args:
+        codec: packs a row.
+        length: rows of an item: n + 1 for n-step transitions, T + 1 for unrolls.
+        state_codec: packs the recurrent state before the item's first row.
+        num_lanes: lanes side by side in each row of an unroll; None for one lane.
+    """
+    lanes = () if num_lanes is None else (num_lanes,)
+    columns = {'rows': specs.Array((length, *lanes, codec.num_bytes), np.uint8, 'rows')}
+    if state_codec is not None and state_codec.num_bytes:
+        columns['state'] = specs.Array(
+            (*lanes, state_codec.num_bytes), np.uint8, 'state'
+        )
+    return columns
+
+
+def check_batch(spec: TableSpec, batch_size: int) -> None:
+    """Refuses a table from which batches of `batch_size` items cannot flow.
+
+    Raises:
+        ValueError: with the arithmetic, if learner and actors would stop each other.
+    """
+    if spec.is_queue:
+        if spec.max_size <= batch_size + 1:
+            raise ValueError(
+                f'max_size must be > batch_size + 1 = {batch_size + 1} for the queue '
+                f'`{spec.name}`, got {spec.max_size}; two items can be written at once '
+                'while the learner waits for the last of its batch.'
+            )
+        return
+    if batch_size > spec.max_size:
+        raise ValueError(
+            f'batch_size must be <= max_size of table `{spec.name}`, got '
+            f'{batch_size} > {spec.max_size}; a batch would never be of different '
+            'items.'
+        )
+    limit = spec.rate_limit
+    if limit.is_limited and limit.error_buffer < batch_size:
+        raise ValueError(
+            f'error_buffer of table `{spec.name}` must be >= batch_size, got '
+            f'{limit.error_buffer} < {batch_size}; at {limit.samples_per_insert} '
+            f'samples per insert the limiter would stop the learner after '
+            f'{limit.error_buffer:g} samples, within its batch, and the actors as soon. '
+            'Use make_rate_limit.'
+        )
+
+
+def to_reverb(spec: TableSpec, limited: bool = True) -> reverb.Table:
+    """Returns a new, empty table.
+
+    Args:
+        spec: what it is.
+        limited: False leaves out the ratio, for one thread, which must not block on
+            itself and keeps the ratio by a SampleBudget. A queue is always limited.
+    """
+    import reverb
+    import tensorflow as tf
+
+    selectors = {
+        'uniform': reverb.selectors.Uniform,
+        'fifo': reverb.selectors.Fifo,
+    }
+    sampler = (
+        reverb.selectors.Prioritized(spec.priority_exponent)
+        if spec.sampler == 'prioritized'
+        else selectors[spec.sampler]()
+    )
+    remover = (
+        reverb.selectors.Prioritized(spec.remover_exponent)
+        if spec.remover == 'prioritized'
+        else selectors[spec.remover]()
+    )
+    if not limited and not spec.is_queue:
+        limiter = RateLimit(min_size=spec.rate_limit.min_size).limiter()
+    else:
+        limiter = spec.limiter()
+    columns = spec.signature and {
+        name: tf.TensorSpec(column.shape, tf.as_dtype(column.dtype), name)
+        for name, column in spec.signature.items()
+    }
+    return reverb.Table(
+        name=spec.name,
+        sampler=sampler,
+        remover=remover,
+        max_size=spec.max_size,
+        max_times_sampled=spec.max_times_sampled,
+        rate_limiter=reverb.rate_limiters.RateLimiter(
+            samples_per_insert=limiter.samples_per_insert,
+            min_size_to_sample=limiter.min_size,
+            min_diff=limiter.min_diff,
+            max_diff=limiter.max_diff,
+        ),
+        signature=columns,
+    )
