@@ -89,8 +89,12 @@ class Builder(abc.ABC):
     def make_learner(
         self,
         networks: Networks,
+        target_networks: Networks,
         environment_spec: specs.EnvironmentSpec,
         samples: Iterator[types.Sample],
         replay_addresses: Sequence[str],
     ) -> core.Learner:
-        """Returns the learner; it takes its batches from `samples`."""
+        """Returns the learner; it takes its batches from `samples`.
+
+        `target_networks` come of a second call of the same factory as `networks`.
+        """

@@ -6,6 +6,9 @@ import abc
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import dm_env.specs
+import numpy as np
+import sonnet as snt
 import tensorflow as tf
 
 from repertory.components import types
@@ -64,3 +67,51 @@ def epsilon_greedy(
     # The product can round up to num_actions.
     random = tf.minimum(tf.cast(draws[0] * num_actions, tf.int32), num_actions - 1)
     return tf.where(draws[1] < epsilon, random, greedy)
+
+
+class EpsilonGreedyPolicy(Policy):
+    """Acts epsilon-greedily on a network's action values.
+
+    Its extras, `q_taken` and `q_max`, are float32 [N]: the values of the action taken
+    and of the best one, from which actors compute priorities.
+
+    Args:
+        network: observation nest [N, ...] to action values [N, A].
+        epsilon: [N], the lanes' chances of a random action, each in [0, 1].
+        action_spec: of one lane; gives the dtype of actions.
+        seed: of the random numbers.
+    """
+
+    def __init__(
+        self,
+        network: snt.Module,
+        epsilon: Sequence[float],
+        action_spec: dm_env.specs.DiscreteArray,
+        seed: int,
+    ):
+        self._network = network
+        self._epsilon = tf.constant(epsilon, tf.float32)
+        self._dtype = tf.as_dtype(action_spec.dtype)
+        self._random = any(value > 0.0 for value in epsilon)
+        self._generator = tf.random.Generator.from_seed(seed)
+
+    @property
+    def variables(self) -> Sequence[tf.Variable]:
+        return self._network.variables
+
+    @property
+    def extras_spec(self) -> dict[str, types.Nest]:
+        scalar = dm_env.specs.Array((), np.float32)
+        return {'q_taken': scalar, 'q_max': scalar}
+
+    def __call__(self, observation: types.Nest, state: types.Nest) -> PolicyOutput:
+        q_values = self._network(observation)  # [N, A]
+        if self._random:
+            action = epsilon_greedy(q_values, self._epsilon, self._generator)
+        else:
+            action = tf.argmax(q_values, axis=-1, output_type=tf.int32)
+        extras = {
+            'q_taken': tf.gather(q_values, action, batch_dims=1),
+            'q_max': tf.reduce_max(q_values, axis=-1),
+        }
+        return PolicyOutput(tf.cast(action, self._dtype), extras, state)

@@ -54,10 +54,13 @@ class VariableClient:
         self.version = -1
         self.lag = 0
         self._assign = tf.function(
-            lambda values: [v.assign(x) for v, x in zip(self._variables, values)]
-            and None,
+            self._assign_all,
             input_signature=[[tf.TensorSpec(v.shape, v.dtype) for v in variables]],
         )
+
+    def _assign_all(self, values: Sequence[tf.Tensor]) -> None:
+        for variable, value in zip(self._variables, values):
+            variable.assign(value)
 
     def update(self, num_steps: int = 0, wait: bool = False) -> None:
         """Takes a finished fetch, and begins one if `update_period` steps have passed.

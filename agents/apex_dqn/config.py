@@ -1,0 +1,125 @@
+"""Hyperparameters of Ape-X DQN. Nothing here imports TensorFlow."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Literal
+
+from repertory.agents import builder
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Config(builder.AgentConfig):
+    """Hyperparameters of Ape-X DQN; the defaults suit small tasks on one machine."""
+
+    n_step: int = 3
+    """Environment steps of reward before the bootstrap."""
+    discount: float = 0.99
+    """Gamma, per environment step."""
+    batch_size: int = 64
+    """Transitions in a learner step."""
+    updates_per_call: int = 4
+    """Learner steps in one compiled call; 1 keeps priorities freshest."""
+    min_replay_size: int = 500
+    """Transitions in the replay before learning starts."""
+    max_replay_size: int = 20_000
+    """Transitions; the oldest are evicted."""
+    samples_per_insert: float | None = 8.0
+    """Transitions sampled per transition inserted; None: neither side waits."""
+    priority_exponent: float = 0.6
+    """Alpha: 0 samples uniformly."""
+    importance_sampling_exponent: float = 0.4
+    """Beta: 0 leaves the bias of prioritized sampling in, 1 removes it."""
+    priority_epsilon: float = 1e-6
+    """Added to each priority, so that none is zero and never sampled again."""
+    loss: Literal['huber', 'squared'] = 'huber'
+    """Of the TD error: Huber with delta 1, or half its square."""
+    max_abs_reward: float | None = None
+    """Rewards are clipped to plus or minus this, in learning only; None: as they are."""
+    hidden_sizes: tuple[int, ...] = (64,)
+    """Units of the torso's layers, for observations that are no images."""
+    dueling_size: int = 64
+    """Units of the hidden layer of each of the two dueling streams."""
+    optimizer: Literal['adam', 'rmsprop'] = 'adam'
+    """Adam, or centred RMSProp with decay 0.95."""
+    learning_rate: float = 1e-3
+    """Step size of the optimiser."""
+    optimizer_epsilon: float = 3e-4
+    """Adam: beside the root; RMSProp: inside it."""
+    max_gradient_norm: float | None = 40.0
+    """Global norm that gradients are clipped to; None: no clipping."""
+    target_update_period: int = 100
+    """Learner steps between copies to the target network."""
+    epsilon: float = 0.4
+    """Exploration of the first lane: lane i of N has epsilon^(1 + alpha i / (N - 1))."""
+    epsilon_alpha: float = 7.0
+    """Alpha of the exploration ladder."""
+    evaluation_epsilon: float = 0.0
+    """Exploration of evaluators."""
+    variable_update_period: int = 100
+    """Environment steps of an actor between two parameter fetches."""
+
+    def __post_init__(self):
+        for name in (
+            'n_step',
+            'batch_size',
+            'updates_per_call',
+            'min_replay_size',
+            'max_replay_size',
+            'dueling_size',
+            'target_update_period',
+            'variable_update_period',
+        ):
+            if getattr(self, name) < 1:
+                raise ValueError(f'{name} must be >= 1, got {getattr(self, name)}.')
+        for name in ('discount', 'importance_sampling_exponent', 'evaluation_epsilon'):
+            if not 0.0 <= getattr(self, name) <= 1.0:
+                raise ValueError(
+                    f'{name} must be in [0, 1], got {getattr(self, name)}.'
+                )
+        for name in ('learning_rate', 'optimizer_epsilon', 'priority_epsilon'):
+            if not 0.0 < getattr(self, name) < math.inf:
+                raise ValueError(
+                    f'{name} must be positive and finite, got {getattr(self, name)}.'
+                )
+        for name in ('max_abs_reward', 'max_gradient_norm'):
+            value = getattr(self, name)
+            if value is not None and not value > 0.0:
+                raise ValueError(f'{name} must be > 0 or None, got {value}.')
+        if not self.priority_exponent >= 0.0:
+            raise ValueError(
+                f'priority_exponent must be >= 0, got {self.priority_exponent}.'
+            )
+        if not 0.0 < self.epsilon <= 1.0:
+            raise ValueError(f'epsilon must be in (0, 1], got {self.epsilon}.')
+        if not self.epsilon_alpha >= 0.0:
+            raise ValueError(f'epsilon_alpha must be >= 0, got {self.epsilon_alpha}.')
+        if any(size < 1 for size in self.hidden_sizes):
+            raise ValueError(f'hidden_sizes must be >= 1, got {self.hidden_sizes}.')
+        self.rate_limit()
+
+    def make_builder(self) -> builder.Builder:
+        from repertory.agents.apex_dqn import builder as apex_dqn_builder
+
+        return apex_dqn_builder.Builder(self)
+
+
+# Horgan et al. (2018), "Distributed Prioritized Experience Replay", as far as it is
+# known: README.md says which values are from secondary sources.
+PAPER = Config(
+    batch_size=512,
+    updates_per_call=1,
+    min_replay_size=50_000,
+    max_replay_size=2_000_000,
+    samples_per_insert=None,
+    loss='squared',
+    max_abs_reward=1.0,
+    dueling_size=512,
+    optimizer='rmsprop',
+    learning_rate=2.5e-4 / 4,
+    optimizer_epsilon=1.5e-7,
+    target_update_period=2_500,
+)
+
+PRESETS = {'default': Config(), 'paper': PAPER}

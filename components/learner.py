@@ -1,0 +1,216 @@
+"""Learns by gradient steps from sampled batches, several a call."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import sonnet as snt
+import tensorflow as tf
+import tree
+
+from repertory.components import core, optimizers, types
+
+
+class LossOutput(NamedTuple):
+    """What a loss function returns."""
+
+    loss: tf.Tensor  # [], to be descended.
+    priorities: tf.Tensor  # [B], to be written back; [0] where there are none.
+    metrics: Mapping[str, tf.Tensor]  # [], by name.
+
+
+# (online networks, target networks, sample, the agent's config)
+Loss = Callable[[Any, Any, types.Sample, Any], LossOutput]
+
+
+class SGDLearner(core.Learner):
+    """One loss, one optimiser, target copies, priorities, counts and metrics.
+
+    One call of `step` takes K batches, [K, B, ...], and does K learner steps in one
+    compiled call. A loss or gradient that is not finite stops learning before it
+    touches the parameters.
+
+    Args:
+        loss: the agent's loss function.
+        online: networks to be trained.
+        target: networks that `online` is copied to, at the start too.
+        trained: modules of `online` whose trainable variables the loss trains.
+        acting: modules of `online` whose variables actors need, in their order.
+        targets: pairs (from, to) of modules for the target copies.
+        config: handed to the loss; `target_update_period` (learner steps) and
+            `max_gradient_norm` (None for no clipping) are read here.
+        optimizer: of `components.optimizers`.
+        samples: yields samples [K, B, ...].
+        update_priorities: takes uint64 keys [K * B] and priorities [K * B].
+    """
+
+    def __init__(
+        self,
+        *,
+        loss: Loss,
+        online: Any,
+        target: Any,
+        trained: Sequence[snt.Module],
+        acting: Sequence[snt.Module],
+        targets: Sequence[tuple[snt.Module, snt.Module]],
+        config: Any,
+        optimizer: optimizers.Optimizer,
+        samples: Iterator[types.Sample],
+        update_priorities: Callable[[np.ndarray, np.ndarray], None] | None = None,
+    ):
+        self._loss = loss
+        self._online = online
+        self._target = target
+        self._config = config
+        self._optimizer = optimizer
+        self._samples = samples
+        self._update_priorities = update_priorities
+        self._variables = _variables(trained)
+        self._trained = [v for v in self._variables if v.trainable]
+        self._acting = _variables(acting)
+        self._sources = _variables([source for source, _ in targets])
+        self._targets = _variables([copy for _, copy in targets])
+        self._steps = tf.Variable(0, dtype=tf.int64, trainable=False, name='steps')
+        self._num_steps = 0
+        self._metric_names: list[str] = []
+        optimizer.initialize(self._trained)
+        self._copy_targets()
+        self._step = tf.function(self._steps_of_call)
+        self._seconds = {'wait': 0.0, 'learn': 0.0}
+
+    @property
+    def steps(self) -> int:
+        return self._num_steps
+
+    def step(self) -> dict[str, float]:
+        """Takes one [K, B, ...] sample and does K learner steps.
+
+        Returns:
+            The metrics, averaged over the K steps.
+
+        Raises:
+            FloatingPointError: if a loss, a gradient or a priority is not finite.
+        """
+        began = time.perf_counter()
+        sample = next(self._samples)
+        received = time.perf_counter()
+        try:
+            priorities, metrics = self._step(sample)
+        except tf.errors.InvalidArgumentError as error:
+            if 'Tensor had' not in error.message:
+                raise
+            raise FloatingPointError(
+                f'loss and gradient must be finite, got NaN or Inf within the learner '
+                f'steps after {self._num_steps}; parameters and priorities are as '
+                f'before. {error.message.splitlines()[0]}'
+            ) from None
+        values = metrics.numpy()
+        keys = sample.info.key
+        self._num_steps += int(keys.shape[0])
+        if self._update_priorities is not None:
+            self._update_priorities(keys.numpy().ravel(), priorities.numpy().ravel())
+        self._seconds['wait'] += received - began
+        self._seconds['learn'] += time.perf_counter() - received
+        return dict(zip(self._metric_names, values.tolist(), strict=True))
+
+    def statistics(self) -> dict[str, float]:
+        """Returns the seconds spent waiting for samples, and learning."""
+        return dict(self._seconds)
+
+    def get_variables(self) -> tuple[int, list[np.ndarray]]:
+        """Returns the parameters for actors; to be called from the learner's thread."""
+        # Copies: on a CPU, numpy() shares memory with a variable that will change.
+        return self._num_steps, [np.array(v.numpy()) for v in self._acting]
+
+    def state(self) -> dict[str, np.ndarray]:
+        return {name: np.array(v.numpy()) for name, v in self._named().items()}
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        named = self._named()
+        if set(named) != set(state):
+            raise ValueError(
+                'the checkpoint must hold the variables of this learner, got '
+                f'{sorted(set(state) - set(named))} too many and '
+                f'{sorted(set(named) - set(state))} too few; resume with the '
+                'configuration that the run was started with.'
+            )
+        for name, variable in named.items():
+            value = state[name]
+            if value.shape != variable.shape or value.dtype != variable.dtype:
+                raise ValueError(
+                    f'{name} of the checkpoint must be {variable.dtype.name}'
+                    f'{list(variable.shape)}, got {value.dtype.name}'
+                    f'{list(value.shape)}; resume with the configuration that the run '
+                    'was started with.'
+                )
+        for name, variable in named.items():
+            variable.assign(state[name])
+        self._num_steps = int(self._steps.numpy())
+
+    def _named(self) -> dict[str, tf.Variable]:
+        """Returns all variables; an index makes equal names differ."""
+        groups = {
+            'online': self._variables,
+            'target': self._targets,
+            'optimizer': self._optimizer.variables,
+        }
+        named = {
+            f'{group}/{i}/{v.name}': v
+            for group, variables in groups.items()
+            for i, v in enumerate(variables)
+        }
+        return {'steps': self._steps, **named}
+
+    def _steps_of_call(self, samples: types.Sample) -> tuple[tf.Tensor, tf.Tensor]:
+        num_steps = samples.info.key.shape[0]
+        if num_steps == 1:
+            priorities, metrics = self._one_step(
+                tree.map_structure(lambda x: x[0], samples)
+            )
+            return priorities, metrics
+        all_priorities = tf.TensorArray(tf.float32, num_steps)
+        all_metrics = tf.TensorArray(tf.float32, num_steps)
+        for k in tf.range(num_steps):
+            priorities, metrics = self._one_step(
+                tree.map_structure(lambda x: x[k], samples)  # noqa: B023
+            )
+            all_priorities = all_priorities.write(k, priorities)
+            all_metrics = all_metrics.write(k, metrics)
+        return all_priorities.stack(), tf.reduce_mean(all_metrics.stack(), axis=0)
+
+    def _one_step(self, sample: types.Sample) -> tuple[tf.Tensor, tf.Tensor]:
+        with tf.GradientTape(watch_accessed_variables=False) as tape:
+            tape.watch(self._trained)
+            output = self._loss(self._online, self._target, sample, self._config)
+        gradients = tape.gradient(
+            output.loss, self._trained, unconnected_gradients='zero'
+        )
+        gradients, norm = optimizers.clip_by_global_norm(
+            gradients, self._config.max_gradient_norm
+        )
+        # Both are asserted before anything is applied.
+        loss = tf.debugging.check_numerics(output.loss, 'loss')
+        norm = tf.debugging.check_numerics(norm, 'gradient norm')
+        with tf.control_dependencies([loss, norm]):
+            self._optimizer.apply(gradients, self._trained)
+        self._steps.assign_add(1)
+        if self._targets:
+            period = self._config.target_update_period
+            if tf.equal(self._steps % period, 0):
+                self._copy_targets()
+        metrics = {'loss': loss, 'gradient_norm': norm, **output.metrics}
+        self._metric_names = list(metrics)
+        return tf.cast(output.priorities, tf.float32), tf.stack(
+            [tf.cast(value, tf.float32) for value in metrics.values()]
+        )
+
+    def _copy_targets(self) -> None:
+        for source, copy in zip(self._sources, self._targets):
+            copy.assign(source)
+
+
+def _variables(modules: Sequence[snt.Module]) -> list[tf.Variable]:
+    return [variable for module in modules for variable in module.variables]

@@ -1,0 +1,133 @@
+"""The actor: rows, recurrent state, dtypes."""
+
+import dm_env.specs
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from repertory.components import actor, core, policies, specs, types
+
+
+class Recorder(core.Adder):
+    """Keeps the rows it is given."""
+
+    num_items = 0
+
+    def __init__(self):
+        self.rows = []
+
+    def add(self, row):
+        self.rows.append(row)
+
+    def flush(self):
+        pass
+
+    def close(self):
+        pass
+
+
+class CountingPolicy(policies.Policy):
+    """Its state counts calls from 0.5; the action tells the observation."""
+
+    variables = ()
+    extras_spec = {'count': dm_env.specs.Array((), np.float32)}
+
+    def __init__(self, dtype=tf.int32):
+        self._dtype = dtype
+
+    def initial_state(self, num_lanes):
+        return {'count': tf.fill([num_lanes], 0.5)}
+
+    def __call__(self, observation, state):
+        count = state['count'] + 1.0
+        action = tf.cast(observation[:, 0], self._dtype)
+        return policies.PolicyOutput(action, {'count': count}, {'count': count})
+
+
+SPEC = specs.EnvironmentSpec(
+    observations=dm_env.specs.Array((1,), np.float32),
+    actions=dm_env.specs.DiscreteArray(100),
+    rewards=dm_env.specs.Array((), np.float32),
+    discounts=dm_env.specs.BoundedArray((), np.float32, 0.0, 1.0),
+)
+
+
+def timestep(step_types, value):
+    lanes = len(step_types)
+    return types.TimeStep(
+        step_type=np.array(step_types, np.uint8),
+        reward=np.full(lanes, value, np.float32),
+        discount=np.ones(lanes, np.float32),
+        observation=np.full((lanes, 1), value, np.float32),
+    )
+
+
+def act(step_types_by_time):
+    """Runs the counting policy over given step types; returns the rows written."""
+    recorder = Recorder()
+    one = actor.PolicyActor(CountingPolicy(), SPEC, 2, recorder)
+    one.observe_first(timestep(step_types_by_time[0], 0))
+    for t, step_types in enumerate(step_types_by_time[1:]):
+        action = one.select_action(np.full((2, 1), t, np.float32))
+        one.observe(action, timestep(step_types, t + 1))
+    return recorder.rows
+
+
+def test_state_is_reset_only_in_the_lane_that_begins():
+    rows = act([(0, 0), (1, 2), (2, 0), (0, 1), (1, 1)])
+    before = [row.extras['state']['count'].tolist() for row in rows]
+    # The state stored with a row is the one before it; lane 1 begins anew at row 2.
+    assert before == [[0.5, 0.5], [1.5, 1.5], [2.5, 0.5], [0.5, 1.5]]
+    after = [row.extras['count'].tolist() for row in rows]
+    assert after == [[1.5, 1.5], [2.5, 2.5], [3.5, 1.5], [1.5, 2.5]]
+
+
+def test_a_row_joins_a_step_with_the_action_taken_from_it():
+    rows = act([(0, 0), (1, 1), (1, 1)])
+    assert [row.action.tolist() for row in rows] == [[0, 0], [1, 1]]
+    assert [row.reward.tolist() for row in rows] == [[0, 0], [1, 1]]
+    assert [row.observation[0, 0] for row in rows] == [0, 1]
+    assert [row.step_type.tolist() for row in rows] == [[0, 0], [1, 1]]
+
+
+def test_an_action_of_a_wrong_dtype_is_refused():
+    one = actor.PolicyActor(CountingPolicy(tf.int64), SPEC, 2)
+    one.observe_first(timestep((0, 0), 0))
+    with pytest.raises(ValueError, match=r'int32\[2\].*got int64\[2\]'):
+        one.select_action(np.zeros((2, 1), np.float32))
+
+
+def test_acting_before_the_first_step_is_refused():
+    one = actor.PolicyActor(CountingPolicy(), SPEC, 2)
+    with pytest.raises(RuntimeError, match='observe_first must be called'):
+        one.select_action(np.zeros((2, 1), np.float32))
+
+
+def test_the_policy_is_traced_once():
+    traces = []
+
+    class Traced(CountingPolicy):
+        def __call__(self, observation, state):
+            traces.append(1)
+            return super().__call__(observation, state)
+
+    one = actor.PolicyActor(Traced(), SPEC, 2)
+    one.observe_first(timestep((0, 0), 0))
+    for _ in range(20):
+        one.select_action(np.zeros((2, 1), np.float32))
+    assert len(traces) == 1
+
+
+@pytest.mark.parametrize('epsilon', [0.0, 0.3, 1.0])
+def test_epsilon_greedy_draws_for_each_lane_by_its_own_chance(epsilon):
+    lanes, actions = 20_000, 4
+    q_values = tf.tile([[0.0, 1.0, 0.0, 0.0]], [lanes, 1])
+    generator = tf.random.Generator.from_seed(3)
+    chosen = policies.epsilon_greedy(q_values, tf.fill([lanes], epsilon), generator)
+    counts = np.bincount(chosen.numpy(), minlength=actions) / lanes
+    expected = np.full(actions, epsilon / actions)
+    expected[1] += 1 - epsilon
+    np.testing.assert_allclose(counts, expected, atol=0.012)
+    # Neighbouring lanes do not share draws.
+    same = np.mean(chosen.numpy()[1:] == chosen.numpy()[:-1])
+    np.testing.assert_allclose(same, np.sum(expected**2), atol=0.015)

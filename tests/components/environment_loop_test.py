@@ -1,0 +1,66 @@
+"""The environment loop: step counts, returns, and a fair choice of episodes."""
+
+import numpy as np
+import pytest
+
+from repertory.components import core, environment_loop
+from repertory.components.environments import vector
+from tests import fakes
+
+
+class Idle(core.Actor):
+    """Always takes action 0; keeps the steps it is given."""
+
+    def __init__(self, lanes):
+        self._lanes = lanes
+        self.steps = []
+
+    def observe_first(self, timestep):
+        self.steps = [timestep]
+
+    def select_action(self, observation):
+        return np.zeros(self._lanes, np.int32)
+
+    def observe(self, action, next_timestep):
+        self.steps.append(next_timestep)
+
+    def update(self, wait=False):
+        pass
+
+
+def make(episodes_by_lane):
+    lanes = [fakes.ScriptedEnvironment(e, False) for e in episodes_by_lane]
+    return vector.SerialVectorEnvironment(lanes)
+
+
+def test_steps_returns_and_lengths():
+    environment = make([[[1, 2, 3]], [[5]]])
+    episodes = []
+    loop = environment_loop.EnvironmentLoop(environment, Idle(2), episodes.append)
+    counts = [loop.step() for _ in range(4)]
+    # Lane 1 begins anew at each second step, lane 0 at the fourth: no step of either.
+    assert counts == [2, 1, 2, 0]
+    assert [(e.lane, e.episode_return, e.length) for e in episodes] == [
+        (1, 5, 1),
+        (0, 6, 3),
+        (1, 5, 1),
+    ]
+
+
+def test_each_lane_plays_its_share_of_episodes():
+    environment = make([[[1] * 10], [[2]], [[3]]])
+    episodes = environment_loop.run_episodes(environment, Idle(3), 4)
+    assert sorted(e.episode_return for e in episodes) == [2, 3, 10, 10]
+
+
+def test_an_evaluation_can_be_ended_early():
+    def stop():
+        raise core.Stopped
+
+    with pytest.raises(core.Stopped):
+        environment_loop.run_episodes(make([[[1]]]), Idle(1), 1, stop)
+
+
+def test_no_episode_is_refused():
+    with pytest.raises(ValueError, match='num_episodes must be >= 1, got 0'):
+        environment_loop.run_episodes(make([[[1]]]), Idle(1), 0)

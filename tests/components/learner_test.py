@@ -1,0 +1,186 @@
+"""The learner: updates, target copies, metrics, faults, checkpoints."""
+
+import dataclasses
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+import sonnet as snt
+import tensorflow as tf
+
+from repertory.components import learner, optimizers, types
+
+
+class Networks(NamedTuple):
+    linear: snt.Module
+
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+    target_update_period: int = 3
+    max_gradient_norm: float | None = None
+
+
+def make_networks():
+    linear = snt.Linear(1, with_bias=False)
+    linear(tf.zeros([1, 2]))
+    return Networks(linear)
+
+
+def squared_error(online, target, sample, config):
+    error = online.linear(sample.data['x'])[:, 0] - sample.data['y']
+    return learner.LossOutput(
+        loss=tf.reduce_mean(error**2),
+        priorities=tf.abs(error),
+        metrics={'error': tf.reduce_mean(error)},
+    )
+
+
+def make_sample(x, y, first_key=0):
+    x, y = np.asarray(x, np.float32), np.asarray(y, np.float32)
+    keys = np.arange(y.size, dtype=np.uint64).reshape(y.shape) + np.uint64(first_key)
+    ones = tf.ones(y.shape, tf.float64)
+    info = types.SampleInfo(tf.constant(keys), ones, tf.cast(ones, tf.int64), ones)
+    return types.Sample(info, {'x': tf.constant(x), 'y': tf.constant(y)})
+
+
+def batches(num, updates, seed=0):
+    rng = np.random.default_rng(seed)
+    for _ in range(num):
+        x = rng.normal(size=(updates, 4, 2))
+        yield make_sample(x, x[..., 0] - 2 * x[..., 1])
+
+
+def make_learner(samples, config=Config(), loss=squared_error, **kwargs):
+    online, target = make_networks(), make_networks()
+    online.linear.w.assign([[0.5], [0.25]])
+    made = learner.SGDLearner(
+        loss=loss,
+        online=online,
+        target=target,
+        trained=[online.linear],
+        acting=[online.linear],
+        targets=[(online.linear, target.linear)],
+        config=config,
+        optimizer=optimizers.Adam(0.1),
+        samples=iter(samples),
+        **kwargs,
+    )
+    return made, online, target
+
+
+def test_several_updates_a_call_equal_single_ones():
+    one, online, target = make_learner(batches(6, 1))
+    singles = [one.step() for _ in range(6)]
+    grouped_batches = [
+        make_sample(*(np.concatenate([s.data[k] for s in group]) for k in 'xy'))
+        for group in zip(*[batches(6, 1)] * 3)
+    ]
+    many, many_online, many_target = make_learner(grouped_batches)
+    grouped = [many.step() for _ in range(2)]
+    assert one.steps == many.steps == 6
+    np.testing.assert_allclose(many_online.linear.w, online.linear.w, rtol=1e-6)
+    np.testing.assert_allclose(many_target.linear.w, target.linear.w, rtol=1e-6)
+    for metric in 'loss', 'gradient_norm', 'error':
+        means = np.reshape([s[metric] for s in singles], [2, 3]).mean(axis=1)
+        np.testing.assert_allclose([g[metric] for g in grouped], means, rtol=1e-5)
+
+
+def test_target_is_copied_at_the_start_and_each_period():
+    one, online, target = make_learner(batches(7, 1))
+    np.testing.assert_array_equal(target.linear.w, [[0.5], [0.25]])
+    for step in range(1, 8):
+        before = target.linear.w.numpy()
+        one.step()
+        expected = online.linear.w.numpy() if step % 3 == 0 else before
+        np.testing.assert_array_equal(target.linear.w, expected)
+        assert step % 3 == 0 or not np.array_equal(online.linear.w, target.linear.w)
+
+
+def test_priorities_are_handed_over_with_their_keys():
+    written = []
+    x = np.ones([2, 3, 2])
+    sample = make_sample(x, [[0, 1, 2], [3, 4, 5]], first_key=2**63)
+    one, online, _ = make_learner(
+        [sample], update_priorities=lambda *args: written.append(args)
+    )
+    one.step()
+    [(keys, priorities)] = written
+    assert keys.dtype == np.uint64 and keys.tolist() == [2**63 + i for i in range(6)]
+    np.testing.assert_allclose(priorities[:3], [0.75, 0.25, 1.25], rtol=1e-6)
+
+
+@pytest.mark.parametrize('bad', [np.nan, np.inf])
+def test_a_loss_that_is_not_finite_changes_nothing(bad):
+    written = []
+    sample = make_sample(np.ones([1, 3, 2]), [[0, bad, 2]])
+    one, online, _ = make_learner(
+        [sample], update_priorities=lambda *args: written.append(args)
+    )
+    with pytest.raises(FloatingPointError, match='loss and gradient must be finite'):
+        one.step()
+    np.testing.assert_array_equal(online.linear.w, [[0.5], [0.25]])
+    assert one.steps == 0 and not written
+
+
+def test_gradients_are_clipped_by_their_global_norm():
+    config = Config(max_gradient_norm=0.5)
+    one, online, _ = make_learner([make_sample([[[3, 4]]], [[0]])], config)
+    one._optimizer = Descent()
+    metrics = one.step()
+    step = np.array([0.5, 0.25]) - online.linear.w.numpy()[:, 0]
+    np.testing.assert_allclose(np.linalg.norm(step), 0.5, rtol=1e-5)
+    np.testing.assert_allclose(metrics['gradient_norm'], 2 * 2.5 * 5, rtol=1e-5)
+
+
+class Descent(optimizers.Optimizer):
+    """Plain gradient descent with a learning rate of 1."""
+
+    def __init__(self):
+        super().__init__(1.0)
+
+    def apply(self, gradients, variables):
+        for gradient, variable in zip(gradients, variables):
+            variable.assign_sub(gradient)
+
+    def _initial_slots(self):
+        return {}
+
+    def _update(self, *args):
+        raise NotImplementedError
+
+
+def test_a_restored_learner_goes_on_as_the_saved_one():
+    first, online, target = make_learner(batches(10, 1))
+    for _ in range(4):
+        first.step()
+    state = {name: value.copy() for name, value in first.state().items()}
+    rest = list(batches(10, 1))[4:]
+    second, other, other_target = make_learner(rest)
+    second.restore(state)
+    assert second.steps == 4
+    for _ in range(6):
+        assert first.step() == second.step()
+    np.testing.assert_array_equal(online.linear.w, other.linear.w)
+    np.testing.assert_array_equal(target.linear.w, other_target.linear.w)
+
+
+def test_a_checkpoint_that_does_not_fit_is_refused_by_name():
+    one, _, _ = make_learner([])
+    state = one.state()
+    name = next(name for name in state if name.startswith('online'))
+    with pytest.raises(ValueError, match=name):
+        one.restore({k: v for k, v in state.items() if k != name})
+    with pytest.raises(ValueError, match=rf'{name}.*float32\[2, 1\].*float32\[3\]'):
+        one.restore({**state, name: np.zeros(3, np.float32)})
+
+
+def test_published_parameters_are_copies():
+    one, online, _ = make_learner(batches(2, 1))
+    one.step()
+    version, [weights] = one.get_variables()
+    before = weights.copy()
+    one.step()
+    assert version == 1
+    np.testing.assert_array_equal(weights, before)
+    assert not np.array_equal(weights, online.linear.w)
