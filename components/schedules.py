@@ -34,7 +34,8 @@ def epsilon_ladder(
         raise ValueError(f'alpha must be >= 0, got {alpha}.')
     if not 0 <= actor_index < num_actors:
         raise ValueError(
-            f'actor_index must be in [0, num_actors), got {actor_index} of {num_actors}.'
+            f'actor_index must be in [0, num_actors), got {actor_index} with '
+            f'num_actors {num_actors}.'
         )
     if num_actors == 1:
         return base

@@ -68,7 +68,10 @@ def double_q_td_error(
     Args:
         q_tm1: float [B, A]; online network at the first observation.
         a_tm1: int [B]; action taken there.
-        r_t, discount_t, q_t_selector, q_t_value: see `double_q_target`.
+        r_t: see `double_q_target`, as for all that follow.
+        discount_t: float [B].
+        q_t_selector: float [B, A].
+        q_t_value: float [B, A].
 
     Returns:
         float [B].

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import sonnet as snt
 import tensorflow as tf
@@ -45,3 +46,21 @@ class DuelingHead(snt.Module):
         advantage = self._advantage(features)  # [N, A]
         mean = tf.reduce_mean(advantage, axis=-1, keepdims=True)
         return self._value(features) + advantage - mean
+
+
+class PolicyValue(NamedTuple):
+    logits: tf.Tensor  # float32 [N, A]
+    value: tf.Tensor  # float32 [N]
+
+
+class PolicyValueHead(snt.Module):
+    """Logits of a discrete policy and a state value, one linear layer each."""
+
+    def __init__(self, num_actions: int, name: str | None = None):
+        super().__init__(name=name)
+        self._policy = snt.Linear(num_actions, name='policy')
+        self._value = snt.Linear(1, name='value')
+
+    def __call__(self, features: tf.Tensor) -> PolicyValue:
+        value = tf.squeeze(self._value(features), axis=-1)
+        return PolicyValue(self._policy(features), value)

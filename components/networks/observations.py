@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import sonnet as snt
 import tensorflow as tf
 import tree
 
@@ -79,9 +78,3 @@ def create_variables(module: Callable[..., Any], *spec_nests: types.Nest) -> Any
     """
     zeros = [tree.map_structure(tf.constant, specs.zeros(s, 1)) for s in spec_nests]
     return module(*zeros)
-
-
-def copy_variables(source: snt.Module, target: snt.Module) -> None:
-    """Assigns the variables of `source` to those of `target`, in order."""
-    for from_, to in zip(source.variables, target.variables, strict=True):
-        to.assign(from_)

@@ -64,3 +64,106 @@ def scale_frames(frames: tf.Tensor) -> tf.Tensor:
     """Returns float32: uint8 divided by 255, other dtypes as they are."""
     scaled = tf.cast(frames, tf.float32)
     return scaled / 255.0 if frames.dtype == tf.uint8 else scaled
+
+
+class ImpalaShallowTorso(snt.Module):
+    """IMPALA's two convolutions and a layer of 256; uint8 frames are scaled here.
+
+    Reference: Espeholt et al. (2018), "IMPALA", fig. 3 left,
+    https://arxiv.org/abs/1802.01561.
+    """
+
+    def __init__(self, output_size: int = 256, name: str | None = None):
+        super().__init__(name=name)
+        self._layers = snt.Sequential(
+            [
+                snt.Conv2D(16, 8, 4, padding='VALID'),
+                tf.nn.relu,
+                snt.Conv2D(32, 4, 2, padding='VALID'),
+                tf.nn.relu,
+                snt.Flatten(),
+                snt.Linear(output_size),
+                tf.nn.relu,
+            ]
+        )
+
+    def __call__(self, observation: tf.Tensor) -> tf.Tensor:
+        """Takes [N, H, W, C], uint8 in [0, 255] or float as it is."""
+        return self._layers(scale_frames(observation))
+
+
+class ImpalaResNetTorso(snt.Module):
+    """IMPALA's 15 convolutions and a layer of 256; uint8 frames are scaled here.
+
+    Three stacks of: convolution, max-pooling of stride 2, two residual blocks.
+
+    Reference: Espeholt et al. (2018), "IMPALA", fig. 3 right,
+    https://arxiv.org/abs/1802.01561.
+    """
+
+    def __init__(
+        self,
+        channels: Sequence[int] = (16, 32, 32),
+        output_size: int = 256,
+        name: str | None = None,
+    ):
+        super().__init__(name=name)
+        self._stacks = [
+            (snt.Conv2D(c, 3, name='entry'), [_ResidualBlock(c) for _ in range(2)])
+            for c in channels
+        ]
+        self._output = snt.Sequential(
+            [tf.nn.relu, snt.Flatten(), snt.Linear(output_size), tf.nn.relu]
+        )
+
+    def __call__(self, observation: tf.Tensor) -> tf.Tensor:
+        """Takes [N, H, W, C], uint8 in [0, 255] or float as it is."""
+        x = scale_frames(observation)
+        for entry, blocks in self._stacks:
+            x = tf.nn.max_pool2d(entry(x), ksize=3, strides=2, padding='SAME')
+            for block in blocks:
+                x = block(x)
+        return self._output(x)
+
+
+class _ResidualBlock(snt.Module):
+    def __init__(self, channels: int, name: str | None = None):
+        super().__init__(name=name)
+        self._first = snt.Conv2D(channels, 3)
+        self._second = snt.Conv2D(channels, 3)
+
+    def __call__(self, x: tf.Tensor) -> tf.Tensor:
+        return x + self._second(tf.nn.relu(self._first(tf.nn.relu(x))))
+
+
+class ActionRewardTorso(snt.Module):
+    """Features of the observation beside the previous action and reward.
+
+    It takes the observation of the wrapper of that name: a dict of `observation`,
+    `action` (one-hot if discrete) and `reward`.
+    """
+
+    def __init__(
+        self,
+        torso: snt.Module,
+        max_abs_reward: float | None = None,
+        name: str | None = None,
+    ):
+        """Makes the torso.
+
+        Args:
+            torso: takes the observation proper.
+            max_abs_reward: where the reward is clipped; None for no clipping.
+            name: of the module.
+        """
+        super().__init__(name=name)
+        self._torso = torso
+        self._max_abs_reward = max_abs_reward
+
+    def __call__(self, observation: types.Nest) -> tf.Tensor:
+        reward = tf.cast(observation['reward'], tf.float32)
+        if self._max_abs_reward is not None:
+            limit = self._max_abs_reward
+            reward = tf.clip_by_value(reward, -limit, limit)
+        parts = (self._torso(observation['observation']), observation['action'], reward)
+        return observations.flatten_observation(parts)
