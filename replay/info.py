@@ -1,0 +1,182 @@
+"""What replay tables hold, and what they wait for."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Sequence
+
+from repertory.replay import tables
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TableStatistics:
+    """One table at one moment; counts are since the table was made or restored.
+
+    Attributes:
+        name: of the table.
+        size: items in it.
+        max_size: items.
+        inserts: items inserted.
+        samples: items sampled.
+        samples_per_insert: asked for; None for no ratio.
+        measured_samples_per_insert: samples / (inserts - min_size); None before.
+        min_size: items before the first sample.
+        can_insert: whether one insert would go through now.
+        can_sample: whether one sample would go through now.
+        waits_for: what the table waits for, in words; '' if for nothing.
+        bytes_per_item: of the signature, uncompressed; None without a signature.
+    """
+
+    name: str
+    size: int
+    max_size: int
+    inserts: int
+    samples: int
+    samples_per_insert: float | None
+    measured_samples_per_insert: float | None
+    min_size: int
+    can_insert: bool
+    can_sample: bool
+    waits_for: str
+    bytes_per_item: int | None
+
+
+def table_statistics(address: str, timeout: float = 5.0) -> list[TableStatistics]:
+    """Returns the statistics of each table of the server at `address`.
+
+    Args:
+        address: 'host:port'.
+        timeout: seconds, rounded up.
+
+    Raises:
+        ConnectionError: if no server answers in time.
+    """
+    infos = server_info(address, timeout)
+    return [_statistics(infos[name]) for name in sorted(infos)]
+
+
+def server_info(address: str, timeout: float = 5.0) -> dict:
+    """Returns Reverb's own information by table name.
+
+    Raises:
+        ConnectionError: if no server answers in time.
+    """
+    try:
+        return _client(address).server_info(timeout=max(1, round(timeout)))
+    except Exception as error:
+        raise ConnectionError(
+            f'no replay server answers at {address} within {timeout:.0f} s: {error}; '
+            'is it running, and is the address right?'
+        ) from error
+
+
+def rates(
+    before: Sequence[TableStatistics],
+    after: Sequence[TableStatistics],
+    seconds: float,
+) -> dict[str, tuple[float, float]]:
+    """Returns (inserts, samples) per second by table, from two readings."""
+    earlier = {table.name: table for table in before}
+    return {
+        table.name: (
+            (table.inserts - earlier[table.name].inserts) / seconds,
+            (table.samples - earlier[table.name].samples) / seconds,
+        )
+        for table in after
+        if table.name in earlier
+    }
+
+
+def render(
+    statistics: Sequence[TableStatistics],
+    per_second: dict[str, tuple[float, float]] | None = None,
+) -> str:
+    """Returns the tables as text, one paragraph each."""
+    return '\n'.join(
+        _render_table(table, (per_second or {}).get(table.name)) for table in statistics
+    )
+
+
+def _render_table(
+    table: TableStatistics, per_second: tuple[float, float] | None
+) -> str:
+    rate = per_second and f' ({per_second[0]:.1f}/s, {per_second[1]:.1f}/s)'
+    asked = table.samples_per_insert
+    measured = table.measured_samples_per_insert
+    asked_text = 'no limit' if asked is None else f'{asked:g}'
+    measured_text = 'none yet' if measured is None else f'{measured:.3g}'
+    lines = [
+        f'{table.name}: {table.size} of {table.max_size} items',
+        f'  inserts, samples: {table.inserts}, {table.samples}{rate or ""}',
+        f'  samples per insert: {measured_text} (asked {asked_text})',
+        f'  waits for: {table.waits_for or "nothing"}',
+    ]
+    return '\n'.join(lines)
+
+
+@functools.lru_cache(maxsize=64)
+def _client(address: str):
+    import reverb
+
+    return reverb.Client(address)
+
+
+def _statistics(info) -> TableStatistics:
+    limits = info.rate_limiter_info
+    limiter = tables.Limiter(
+        samples_per_insert=limits.samples_per_insert,
+        min_size=limits.min_size_to_sample,
+        min_diff=limits.min_diff,
+        max_diff=limits.max_diff,
+    )
+    inserts = limits.insert_stats.completed
+    samples = limits.sample_stats.completed
+    state = (inserts, samples, inserts - info.current_size)
+    is_limited = limiter.max_diff < 1e300
+    beyond = inserts - limiter.min_size
+    can_insert, can_sample = limiter.can_insert(*state), limiter.can_sample(*state)
+    statistics = TableStatistics(
+        name=info.name,
+        size=info.current_size,
+        max_size=info.max_size,
+        inserts=inserts,
+        samples=samples,
+        samples_per_insert=limiter.samples_per_insert if is_limited else None,
+        measured_samples_per_insert=samples / beyond if beyond > 0 else None,
+        min_size=limiter.min_size,
+        can_insert=can_insert,
+        can_sample=can_sample,
+        waits_for='',
+        bytes_per_item=_bytes_per_item(info.signature),
+    )
+    return dataclasses.replace(statistics, waits_for=_waits_for(statistics, limiter))
+
+
+def _waits_for(table: TableStatistics, limiter: tables.Limiter) -> str:
+    error = table.inserts * limiter.samples_per_insert - table.samples
+    if table.size < limiter.min_size:
+        return f'inserts: it has {table.size} of min_size {limiter.min_size} items'
+    counts = f'{table.inserts} inserts, {table.samples} samples'
+    if not table.can_sample:
+        return (
+            f'inserts: {counts} at {limiter.samples_per_insert:g} samples per insert '
+            f'leave {error:g}, and a sample needs {limiter.min_diff + 1:g}'
+        )
+    if not table.can_insert:
+        return (
+            f'samples: {counts} at {limiter.samples_per_insert:g} samples per insert '
+            f'leave {error:g}, and an insert needs at most '
+            f'{limiter.max_diff - limiter.samples_per_insert:g}'
+        )
+    return ''
+
+
+def _bytes_per_item(signature) -> int | None:
+    if signature is None:
+        return None
+    import tree
+
+    return sum(
+        spec.shape.num_elements() * spec.dtype.size for spec in tree.flatten(signature)
+    )

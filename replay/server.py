@@ -1,0 +1,122 @@
+"""The replay server: Reverb tables behind a port, with checkpoints."""
+
+from __future__ import annotations
+
+import logging
+import os
+import pathlib
+import socket
+from collections.abc import Sequence
+
+import reverb
+
+from repertory.replay import info, tables
+
+_LOGGER = logging.getLogger(__name__)
+
+
+class ReplayServer:
+    """Serves tables until it is stopped; a context manager.
+
+    Reverb listens on every interface and has neither passwords nor encryption: on a
+    machine that others reach, a firewall has to close the port.
+
+    Args:
+        table_specs: the tables; names must differ.
+        port: None picks a free one.
+        checkpoint_dir: where checkpoints are written; None for a temporary folder.
+        restore: load the latest finished checkpoint of `checkpoint_dir`, if there is
+            one. One that was cut short is never loaded.
+        limited: False leaves the ratio of samples to inserts to a SampleBudget.
+
+    Raises:
+        OSError: if the port is taken. Reverb would share it with the other server.
+        ValueError: if `checkpoint_dir` holds checkpoints and `restore` is False, or
+            if tables share a name.
+    """
+
+    def __init__(
+        self,
+        table_specs: Sequence[tables.TableSpec],
+        port: int | None = None,
+        checkpoint_dir: str | os.PathLike | None = None,
+        restore: bool = False,
+        limited: bool = True,
+    ) -> None:
+        self._specs = tuple(table_specs)
+        self.port = _free_port(port)
+        checkpointer = None
+        if checkpoint_dir is not None:
+            folder = pathlib.Path(checkpoint_dir)
+            if not restore and any(folder.glob('*/DONE')):
+                raise ValueError(
+                    f'checkpoint_dir must be empty where restore is False, got '
+                    f'{folder}; name another folder, or restore.'
+                )
+            folder.mkdir(parents=True, exist_ok=True)
+            checkpointer = reverb.checkpointers.DefaultCheckpointer(str(folder))
+        for spec in self._specs:
+            _LOGGER.info(
+                'table `%s`: up to %d items, about %.1f MB when full, less what '
+                'compression saves',
+                spec.name,
+                spec.max_size,
+                spec.estimated_bytes / 1e6,
+            )
+        self._server = reverb.Server(
+            [tables.to_reverb(spec, limited) for spec in self._specs],
+            port=self.port,
+            checkpointer=checkpointer,
+        )
+
+    @property
+    def address(self) -> str:
+        """What clients on this machine connect to."""
+        return f'localhost:{self.port}'
+
+    def checkpoint(self) -> str:
+        """Writes all tables; returns the folder. Inserts and samples wait meanwhile."""
+        return self._running().localhost_client().checkpoint()
+
+    def statistics(self) -> list[info.TableStatistics]:
+        """Returns what each table holds and waits for."""
+        self._running()
+        return info.table_statistics(self.address)
+
+    def wait(self) -> None:
+        """Returns when the server is stopped by another thread.
+
+        Raises:
+            KeyboardInterrupt: on SIGINT.
+        """
+        self._running().wait()
+
+    def stop(self) -> None:
+        """Ends the server and every blocked call; may be called twice."""
+        if self._server is not None:
+            self._server.stop()
+            self._server = None
+
+    def __enter__(self) -> ReplayServer:
+        return self
+
+    def __exit__(self, *unused) -> None:
+        self.stop()
+
+    def _running(self) -> reverb.Server:
+        if self._server is None:
+            raise RuntimeError('the replay server has been stopped.')
+        return self._server
+
+
+def _free_port(port: int | None) -> int:
+    with socket.socket(socket.AF_INET6 if socket.has_ipv6 else socket.AF_INET) as probe:
+        try:
+            probe.bind(('', port or 0))
+        except OSError as error:
+            raise OSError(
+                error.errno,
+                f'port must be free, got {port}, on which another process listens; '
+                'name another, or none.',
+            ) from error
+        return probe.getsockname()[1]
