@@ -54,15 +54,16 @@ def epsilon_greedy(
 
     Args:
         q_values: float32 [N, A].
-        epsilon: float32 [N], each in [0, 1].
+        epsilon: float32 [N], or [1] for all lanes; each in [0, 1].
         generator: makes two numbers a lane and call.
 
     Returns:
         int32 [N]; each lane draws for itself.
     """
-    tf.debugging.assert_shapes([(q_values, ('N', 'A')), (epsilon, ('N',))])
-    num_lanes, num_actions = q_values.shape
-    draws = generator.uniform([2, num_lanes])
+    tf.debugging.assert_shapes([(q_values, ('N', 'A')), (epsilon, ('E',))])
+    num_actions = q_values.shape[1]
+    # An exported policy leaves N open.
+    draws = generator.uniform([2, tf.shape(q_values)[0]])
     greedy = tf.argmax(q_values, axis=-1, output_type=tf.int32)
     # The product can round up to num_actions.
     random = tf.minimum(tf.cast(draws[0] * num_actions, tf.int32), num_actions - 1)
