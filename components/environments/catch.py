@@ -54,9 +54,7 @@ class Catch(dm_env.Environment):
             )
         self._ended = True
         reward = _ONE if self._paddle == self._ball_column else -_ONE
-        return dm_env.TimeStep(
-            dm_env.StepType.LAST, reward, _ZERO, self._observation()
-        )
+        return dm_env.TimeStep(dm_env.StepType.LAST, reward, _ZERO, self._observation())
 
     def observation_spec(self) -> specs.BoundedArray:
         return specs.BoundedArray(

@@ -34,9 +34,7 @@ class SerialVectorEnvironment(core.VectorEnvironment):
             finite.
     """
 
-    def __init__(
-        self, environments: Sequence[dm_env.Environment], first_lane: int = 0
-    ):
+    def __init__(self, environments: Sequence[dm_env.Environment], first_lane: int = 0):
         if not environments:
             raise ValueError('environments must hold one at least, got none.')
         self._environments = [single_precision.wrap(one) for one in environments]
