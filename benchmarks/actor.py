@@ -1,0 +1,68 @@
+"""Environment steps per second of an actor that writes to replay, no learner running.
+
+Ours drives many lanes of Catch, the peer (dm-acme 0.4.0's DQN actor) one, as each is
+made to. Both build 5-step transitions, run a network with two hidden layers of 50
+units in one thread of TensorFlow, and write to a prioritized Reverb table in another
+process. The two run in turn.
+
+    python -m benchmarks.actor --pairs 5 --seconds 10
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from benchmarks import harness
+
+
+def measure(side: harness.Side, options: list[str], seconds: float) -> dict:
+    """Returns environment steps, seconds, their quotient, and items in the table."""
+    with side.serve() as server:
+        result = side.act(['--address', server['address'], *options], seconds)
+    result['steps_per_second'] = result['steps'] / result['seconds']
+    return {**result, 'items_in_table': server['items']}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument('--pairs', type=int, default=5)
+    parser.add_argument('--seconds', type=float, default=10.0)
+    parser.add_argument('--lanes', type=int, default=16)
+    parser.add_argument('--seed', type=int, default=0)
+    args = parser.parse_args()
+    own = harness.Side(
+        name='repertory',
+        command=[
+            harness.OWN_PYTHON,
+            *('-m', 'benchmarks.own.actor', '--lanes', str(args.lanes)),
+        ],
+    )
+    peer = harness.Side(
+        name='dm-acme 0.4.0',
+        command=[harness.peer_python('acme'), 'benchmarks/peers/acme/actor.py'],
+    )
+
+    def run(side: harness.Side, pair: int) -> dict:
+        options = ['--seconds', str(args.seconds), '--seed', str(args.seed + pair)]
+        result = measure(side, options, args.seconds)
+        print(f'{side.name}: {result["steps_per_second"]:.0f} environment steps/s')
+        return result
+
+    pairs = harness.run_pairs(
+        args.pairs, lambda pair: run(own, pair), lambda pair: run(peer, pair)
+    )
+    rates = [(a['steps_per_second'], b['steps_per_second']) for a, b in pairs]
+    values = {
+        'unit': 'environment steps per second',
+        'lanes': args.lanes,
+        'first': own.name,
+        'second': peer.name,
+        'pairs': pairs,
+        **harness.summary(rates),
+    }
+    path = harness.write('actor', args.seed, values)
+    print(f'{values["median_ratio"]:.1f} times the peer; written to {path}')
+
+
+if __name__ == '__main__':
+    main()

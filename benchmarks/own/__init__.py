@@ -1,0 +1,1 @@
+"""Our side of the benchmarks, each a process of its own."""
