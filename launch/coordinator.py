@@ -230,7 +230,7 @@ class Coordinator:
             return self._phase == 'exit' and (told or late)
 
     def counts(self) -> dict[str, float]:
-        """Returns totals by name, and `seconds` of wall clock; resumed ones included."""
+        """Returns totals by name and `seconds`; what was resumed is included."""
         with self._lock:
             seconds = self._clock() - self._begin + self._seconds_before
             return {**self._counts, 'seconds': round(seconds, 3)}

@@ -1,0 +1,97 @@
+"""What a child process runs: one pickled function, as a Launchpad node runs it."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import logging
+import os
+import pathlib
+import pickle
+import signal
+import sys
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+from repertory.launch import supervisor
+
+_PR_SET_PDEATHSIG = 1
+
+
+def write_job(path: pathlib.Path, function: Callable[[], Any], name: str) -> None:
+    """Writes what `main` reads.
+
+    Raises:
+        TypeError: if the function holds what cannot be copied to another process.
+    """
+    import cloudpickle
+    from launchpad.launch import serialization
+
+    serialization.enable_lru_cache_pickling_once()
+    try:
+        pickled = cloudpickle.dumps(function)
+    except Exception as error:
+        raise TypeError(
+            f'{name} must be made of what can be pickled, got {error!r}; make '
+            'environments, networks and files in a function, not before the launch.'
+        ) from error
+    # The path comes first: the function's modules are found by it.
+    path.write_bytes(pickle.dumps((sys.path, name, pickled)))
+
+
+def send_event(**event: Any) -> None:
+    """Sends news to the launcher, if there is one."""
+    descriptor = os.environ.get(supervisor.EVENTS_VARIABLE)
+    if descriptor is not None:
+        os.write(int(descriptor), json.dumps(event).encode() + b'\n')
+
+
+class Stopper:
+    """Stops the program that this process is a node of: what `lp.stop` calls."""
+
+    def __call__(self, mark_as_completed: bool = False) -> None:
+        del mark_as_completed
+        send_event(stop='a node asked for it')
+
+
+def _die_with_parent() -> None:
+    parent = os.environ.get(supervisor.PARENT_VARIABLE)
+    if parent is None:
+        return
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != int(parent):  # It died before the kernel was told.
+        os._exit(1)
+
+
+def main(job_path: str) -> int:
+    """Runs the job; returns the exit code."""
+    _die_with_parent()
+    logging.basicConfig(
+        level=logging.INFO, format='%(asctime)s %(levelname)s %(name)s: %(message)s'
+    )
+    path, name, pickled = pickle.loads(pathlib.Path(job_path).read_bytes())
+    sys.path.extend(entry for entry in path if entry not in sys.path)
+    try:
+        from absl import flags
+        from launchpad.launch import worker_manager
+
+        # A negative notice: Launchpad sets its stop event and kills nobody; the
+        # launcher does.
+        arguments = [name, '--lp_termination_notice_secs=-1']
+        flags.FLAGS(arguments, known_only=True)
+        manager = worker_manager.WorkerManager(register_in_thread=True)
+        pickle.loads(pickled)()
+        del manager
+    except BaseException:
+        text = traceback.format_exc()
+        print(text, file=sys.stderr, flush=True)
+        send_event(error=text.strip())
+        logging.shutdown()
+        os._exit(1)  # Threads of the failed node must not keep the process.
+    send_event(returned=True)
+    return 0
+
+
+if __name__ == '__main__':
+    sys.exit(main(sys.argv[1]))

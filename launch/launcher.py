@@ -1,0 +1,317 @@
+"""Launches a Launchpad program, and sees it through to its end."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import logging
+import os
+import pathlib
+import signal
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Literal, Protocol
+
+import launchpad as lp
+
+COORDINATOR = 'coordinator'
+
+_FAILURE_SECONDS = 12.0  # For the others to end, and the learner to save.
+_ENDING_SECONDS = 15.0  # For the others once the coordinator has ended.
+_NOTICE_SECONDS = 4.0  # From asking a node to stop to killing it.
+_CALL_SECONDS = 3.0
+
+_logger = logging.getLogger(__name__)
+
+
+class Node(Protocol):
+    """A started node of a program, as a process or as a thread."""
+
+    name: str
+
+    def start(self) -> None: ...
+
+    def poll(self) -> str | None:
+        """Returns None while it runs, '' once it ended well, else what went wrong."""
+
+    def terminate(self) -> None:
+        """Asks it to stop; does not wait."""
+
+    def kill(self) -> bool:
+        """Ends it if that can be done; returns whether it could."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    """How a program ended.
+
+    Attributes:
+        exit_code: 0; 1 after a failure; 128 + the signal's number if it was stopped
+            by one.
+        failed_node: the first node that failed; '' if none did.
+        failure: what went wrong with it, its traceback included.
+    """
+
+    exit_code: int
+    failed_node: str = ''
+    failure: str = ''
+
+    def check(self) -> None:
+        """Raises what went wrong, if anything did.
+
+        Raises:
+            RuntimeError: naming the node, with its traceback.
+        """
+        if self.failed_node:
+            raise RuntimeError(f'{self.failed_node} {self.failure}')
+
+
+def named_nodes(program: lp.Program) -> Iterator[tuple[str, str, Any]]:
+    """Yields name, group and node: a name is the node's `role`, or group and index."""
+    for group, nodes in program.groups.items():
+        for index, node in enumerate(nodes):
+            yield getattr(node, 'role', f'{group}_{index}'), group, node
+
+
+def prepare(
+    program: lp.Program, launch_type: lp.LaunchType, stopper: Callable[..., None]
+) -> None:
+    """Does what `lp.launch` does before it starts anything, with our own stopper."""
+    for _, _, node in named_nodes(program):
+        node.launch_context.initialize(launch_type, None, stopper)
+    for _, group, node in named_nodes(program):
+        for handle in node.input_handles:
+            handle.connect(node, group)
+    for node in program.get_all_nodes():
+        node.bind_addresses()
+
+
+def launch(
+    program: lp.Program,
+    mode: Literal['processes', 'threads'],
+    run_dir: str | os.PathLike,
+    environments: Mapping[str, Mapping[str, str]] | None = None,
+) -> Run:
+    """Starts all nodes of `program`, and returns at once.
+
+    May be called in any thread, and again for another program. Processes are killed
+    when this one ends: call `wait`.
+
+    Args:
+        program: nodes of any kind that Launchpad can run on one machine.
+        mode: a process a node, or a thread a node.
+        run_dir: its folder `logs` takes a log a node.
+        environments: environment variables for the processes of a group, by group.
+
+    Raises:
+        TypeError: if a node cannot be copied to another process.
+    """
+    from repertory.launch import processes, threads
+
+    bypass_proxy()
+    log_dir = pathlib.Path(run_dir) / 'logs'
+    log_dir.mkdir(parents=True, exist_ok=True)
+    run = Run(log_dir)
+    if mode == 'threads':
+        nodes = threads.make_nodes(program, log_dir, lambda *_, **__: run.stop())
+    else:
+        nodes = processes.make_nodes(
+            program, run.job_dir, log_dir, environments or {}, run.take_event
+        )
+    coordinators = program.groups.get(COORDINATOR, [])
+    run.start(nodes, coordinators[0] if coordinators else None)
+    return run
+
+
+def bypass_proxy() -> None:
+    """Keeps gRPC from sending calls within this machine through a proxy."""
+    if any(name in os.environ for name in ('http_proxy', 'https_proxy', 'grpc_proxy')):
+        hosts = os.environ.get('no_grpc_proxy', os.environ.get('no_proxy', ''))
+        names = [*filter(None, hosts.split(',')), 'localhost', '127.0.0.1', '::1']
+        os.environ['no_grpc_proxy'] = ','.join(dict.fromkeys(names))
+
+
+class Run:
+    """A program that runs. Its nodes are gone when `wait` returns."""
+
+    def __init__(self, log_dir: pathlib.Path):
+        self.log_dir = log_dir
+        self._folder = tempfile.TemporaryDirectory(prefix='repertory_')
+        self.job_dir = pathlib.Path(self._folder.name)
+        self._nodes: list[Node] = []
+        self._ended: dict[str, str] = {}
+        self._coordinator: Any = None
+        self._lock = threading.Lock()
+        self._requests: list[str] = []
+        self._killed = self._forced = False
+        self._signal = 0
+        self._terminate_at = self._kill_at = float('inf')
+        self._failed_node = self._failure = ''
+        self._over = threading.Event()
+        # One thread starts the nodes and stays to their end: the kernel kills a
+        # child when the thread that started it is gone.
+        self._thread = threading.Thread(
+            target=self._supervise, name='supervisor', daemon=True
+        )
+
+    def start(self, nodes: list[Node], coordinator: Any) -> None:
+        """Starts `nodes`; `coordinator` is that node of the program, or None."""
+        self._nodes = nodes
+        if coordinator is not None:
+            handle = coordinator.create_handle()
+            handle.set_client_kwargs(call_timeout=_CALL_SECONDS)
+            self._coordinator = handle.dereference()
+        self._thread.start()
+
+    @property
+    def alive(self) -> bool:
+        """Whether any node may still run."""
+        return not self._over.is_set()
+
+    @property
+    def nodes(self) -> list[Node]:
+        """The nodes; those that ended included."""
+        return list(self._nodes)
+
+    def wait(self, timeout: float | None = None) -> Result:
+        """Returns how the program ended, once all its nodes are gone.
+
+        In the main thread, Ctrl-C and SIGTERM meanwhile stop the program cleanly, and
+        at once when they come again.
+
+        Raises:
+            TimeoutError: if it still runs after `timeout` seconds.
+        """
+        with self.signals_handled():
+            if not self._over.wait(timeout):
+                running = [n.name for n in self._nodes if n.name not in self._ended]
+                raise TimeoutError(
+                    f'{", ".join(running)} still run after {timeout:g} s; '
+                    'call stop() or kill() to end them.'
+                )
+        code = 1 if self._failed_node else 128 + self._signal if self._signal else 0
+        return Result(code, self._failed_node, self._failure)
+
+    def stop(self, reason: str = 'stop was called') -> None:
+        """Asks for a clean stop, with a checkpoint; returns at once."""
+        with self._lock:
+            self._requests.append(reason)
+
+    def kill(self) -> None:
+        """Ends all nodes without ado; returns at once."""
+        self._killed = self._forced = True
+
+    def take_event(self, event: dict) -> None:
+        """Takes a node's news."""
+        if 'stop' in event:
+            self.stop(event['stop'])
+
+    @contextlib.contextmanager
+    def signals_handled(self) -> Iterator[None]:
+        """Turns signals into `stop`, then `kill`; does nothing off the main thread."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+
+        def handle(number, frame):
+            del frame
+            if self._signal:
+                self.kill()
+            self._signal = self._signal or number
+            self.stop(f'interrupted by {signal.Signals(number).name}')
+
+        before = {n: signal.signal(n, handle) for n in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    # The supervising thread.
+
+    def _supervise(self) -> None:
+        try:
+            for node in self._nodes:
+                if not self._killed:
+                    node.start()
+            while len(self._ended) < len(self._nodes):
+                self._look_at_nodes()
+                self._obey_requests()
+                self._end_the_late()
+                time.sleep(0.05)
+        except Exception as error:  # Nobody would see it in this thread.
+            _logger.exception('The supervisor failed.')
+            self._failed_node = self._failed_node or 'supervisor'
+            self._failure = self._failure or repr(error)
+        finally:
+            for node in self._nodes:
+                node.kill()
+            self._folder.cleanup()
+            self._over.set()
+
+    def _look_at_nodes(self) -> None:
+        for node in self._nodes:
+            if node.name in self._ended:
+                continue
+            outcome = node.poll()
+            if outcome is None:
+                continue
+            self._ended[node.name] = outcome
+            if outcome and not self._forced and not self._failed_node:
+                self._failed_node, self._failure = node.name, outcome
+                self._stop_after_failure(node.name, outcome)
+            if node.name == COORDINATOR:
+                # The others end by themselves; asking also reaches nodes that know
+                # nothing of a coordinator.
+                for other in self._nodes:
+                    other.terminate()
+                hurry = outcome or self._signal
+                self._give(_NOTICE_SECONDS if hurry else _ENDING_SECONDS)
+
+    def _stop_after_failure(self, name: str, outcome: str) -> None:
+        headline = outcome.splitlines()[0]
+        if name == COORDINATOR or not self._call('lose', name, headline):
+            self._terminate_at = time.monotonic()
+        else:
+            self._terminate_at = time.monotonic() + _FAILURE_SECONDS
+
+    def _obey_requests(self) -> None:
+        with self._lock:
+            requests, self._requests = self._requests, []
+        if requests and self._terminate_at == float('inf'):
+            if not self._call('request_stop', requests[0]):
+                self._terminate_at = time.monotonic()
+
+    def _call(self, method: str, *arguments: str) -> bool:
+        """Calls the coordinator; returns whether it answered."""
+        if self._coordinator is None or COORDINATOR in self._ended:
+            return False
+        try:
+            getattr(self._coordinator, method)(*arguments)
+        except Exception as error:  # Courier's own type, for anything at all.
+            _logger.warning('The coordinator does not answer: %s', error)
+            return False
+        return True
+
+    def _give(self, seconds: float) -> None:
+        self._kill_at = min(self._kill_at, time.monotonic() + seconds)
+
+    def _end_the_late(self) -> None:
+        now = time.monotonic()
+        if now >= self._terminate_at:
+            self._terminate_at = float('inf')
+            self._forced = True  # What now fails does so because of us.
+            for node in self._nodes:
+                node.terminate()
+            self._give(_NOTICE_SECONDS)
+        if now >= self._kill_at or self._killed:
+            for node in self._nodes:
+                if node.name in self._ended:
+                    continue
+                _logger.warning('%s did not stop when asked to.', node.name)
+                if not node.kill():
+                    self._ended[node.name] = 'did not stop.'
+                    self._failed_node = self._failed_node or node.name
+                    self._failure = self._failure or 'is a thread that did not stop.'

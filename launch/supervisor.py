@@ -1,0 +1,153 @@
+"""One child process: started afresh, watched, and ended with all that it started.
+
+Nothing here imports TensorFlow, Launchpad or Ray.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+_TAIL_BYTES = 4000
+
+PARENT_VARIABLE = 'REPERTORY_PARENT_PID'
+EVENTS_VARIABLE = 'REPERTORY_EVENTS_FD'
+
+
+class ChildProcess:
+    """A fresh interpreter in a session of its own, running one pickled function.
+
+    The kernel kills it when the thread that called `start` ends, so that thread must
+    outlive it. What it says goes to `log_path`; news comes through a pipe.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        job_path: pathlib.Path,
+        log_path: pathlib.Path,
+        environment: Mapping[str, str],
+        on_event: Callable[[dict[str, Any]], None],
+    ):
+        """Does not start it yet.
+
+        Args:
+            name: for messages.
+            job_path: what `entry.write_job` wrote.
+            log_path: where stdout and stderr are appended.
+            environment: variables set beside those of this process.
+            on_event: takes what the child sends by `entry.send_event`.
+        """
+        self.name = name
+        self._job_path = job_path
+        self._log_path = log_path
+        self._environment = environment
+        self._on_event = on_event
+        self._process: subprocess.Popen | None = None
+        self._events = -1
+        self._partial = b''
+        self._error = ''
+        self._returned = False
+        self._asked: set[int] = set()
+        self._outcome: str | None = None
+
+    def start(self) -> None:
+        """Starts the process."""
+        self._events, child_end = os.pipe()
+        os.set_blocking(self._events, False)
+        try:
+            with open(self._log_path, 'ab') as log:
+                self._process = subprocess.Popen(
+                    [sys.executable, '-m', 'repertory.launch.entry', self._job_path],
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                    pass_fds=(child_end,),
+                    env={
+                        **os.environ,
+                        **self._environment,
+                        PARENT_VARIABLE: str(os.getpid()),
+                        EVENTS_VARIABLE: str(child_end),
+                    },
+                )
+        finally:
+            os.close(child_end)
+
+    @property
+    def pid(self) -> int | None:
+        """The process id, once started."""
+        return self._process and self._process.pid
+
+    def poll(self) -> str | None:
+        """Returns None while it runs, '' once it ended well, else what went wrong."""
+        if self._outcome is not None or self._process is None:
+            return self._outcome
+        self._read_events()
+        pid = self._process.pid
+        # Looked at but not reaped yet, so that its id still names its own group.
+        if not os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+            return None
+        self._read_events()
+        self._signal_group(signal.SIGKILL)
+        code = self._process.wait()
+        os.close(self._events)
+        # Libraries that fail while unloading do no harm.
+        if self._returned or code == 0 or -code in self._asked:
+            self._outcome = ''
+        elif code < 0:
+            name = signal.Signals(-code).name
+            self._outcome = f'was killed by signal {-code} ({name}).\n{self.tail()}'
+        else:
+            text = self._error or self.tail()
+            self._outcome = f'ended with exit code {code}.\n{text}'
+        return self._outcome
+
+    def terminate(self) -> None:
+        """Asks it to stop: `lp.wait_for_stop` returns in it."""
+        if self._process is not None and self._outcome is None:
+            self._asked.add(signal.SIGTERM)
+            self._process.send_signal(signal.SIGTERM)
+
+    def kill(self) -> bool:
+        """Ends it and its group at once; returns True, as nothing can resist."""
+        self._asked.add(signal.SIGKILL)
+        self._signal_group(signal.SIGKILL)
+        return True
+
+    def tail(self) -> str:
+        """Returns the end of its log."""
+        try:
+            with open(self._log_path, 'rb') as log:
+                log.seek(max(0, log.seek(0, os.SEEK_END) - _TAIL_BYTES))
+                return log.read().decode(errors='replace').strip()
+        except OSError as error:
+            return f'(its log cannot be read: {error})'
+
+    def _read_events(self) -> None:
+        while True:
+            try:
+                data = os.read(self._events, 65536)
+            except BlockingIOError:
+                break
+            if not data:
+                break
+            *lines, self._partial = (self._partial + data).split(b'\n')
+            for line in lines:
+                event = json.loads(line)
+                self._error = event.get('error', self._error)
+                self._returned |= 'returned' in event
+                self._on_event(event)
+
+    def _signal_group(self, number: int) -> None:
+        if self._process is not None and self._outcome is None:
+            try:
+                os.killpg(self._process.pid, number)
+            except ProcessLookupError:
+                pass  # Nobody is left in it.
