@@ -1,0 +1,1 @@
+"""Adders: rows of N lanes in, items of a replay table out."""

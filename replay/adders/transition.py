@@ -1,0 +1,162 @@
+"""Writes n-step transitions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import tree
+
+from repertory.components import core, types
+from repertory.replay import rows, writers
+from repertory.replay.adders import episodes
+
+PriorityFn = Callable[[dict, np.ndarray, np.ndarray, dict], np.ndarray]
+
+
+class TransitionAdder(core.Adder):
+    """Writes a window of n + 1 rows for each step; the learner's graph sums it up.
+
+    An episode of T steps gives exactly T items, and none crosses its end: after the
+    LAST row n - 1 PADDING rows follow, so that the last windows exist too, with their
+    true length m < n and the final observation as their end. There are no short
+    windows at an episode's start.
+
+    With `priority_fn`, each window's return R and discount D of ALGORITHMS' n-step
+    equations, R = sum_{k<m} (prod_{j<k} gamma d_{t+j}) r_{t+k} and
+    D = prod_{j<m} gamma d_{t+j}, are handed to it with the extras of its first row and
+    of the row that bootstraps it, on which the policy has run as well.
+
+    Reference: Horgan et al. (2018), "Distributed Prioritized Experience Replay",
+    https://arxiv.org/abs/1803.00933, for priorities computed by the actors.
+
+    Args:
+        address: of the replay server.
+        table: name.
+        codec: packs the rows; extras outside its spec are not stored.
+        n_step: environment steps, at least 1.
+        discount: gamma, in [0, 1].
+        num_lanes: lanes of each row.
+        wait: is called while the table makes the actor wait.
+        priority_fn: (first_extras [K, ...], reward [K], discount [K],
+            last_extras [K, ...]) -> [K], positive; None gives each item priority 1.
+
+    Raises:
+        ValueError: if `n_step` or `discount` is out of range.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        table: str,
+        codec: rows.RowCodec,
+        n_step: int,
+        discount: float,
+        num_lanes: int,
+        wait: core.Wait,
+        priority_fn: PriorityFn | None = None,
+    ) -> None:
+        if n_step < 1:
+            raise ValueError(f'n_step must be >= 1, got {n_step}.')
+        if not 0.0 <= discount <= 1.0:
+            raise ValueError(f'discount must be in [0, 1], got {discount}.')
+        self._codec = codec
+        self._n_step = n_step
+        self._history = _History(n_step, discount) if priority_fn else None
+        self._priority_fn = priority_fn
+        # Steps of the running episode, by lane; -1 before its FIRST row.
+        self._steps = np.full(num_lanes, -1)
+        self._writer = writers.RowWriter(
+            address, table, num_lanes, max_rows=n_step + 1, wait=wait
+        )
+
+    @property
+    def num_items(self) -> int:
+        return self._writer.num_items
+
+    def add(self, row: types.Row) -> None:
+        packed = self._codec.encode(row)
+        is_first = row.step_type == types.StepType.FIRST
+        self._steps = episodes.count_steps(self._steps, is_first)
+        if self._history is not None:
+            self._history.append(row)
+        writer, n = self._writer, self._n_step
+        for lane in np.flatnonzero(is_first):
+            writer.clear(lane)
+        for lane, lane_row in enumerate(packed):
+            writer.append(lane, lane_row)
+
+        full = np.flatnonzero(self._steps >= n)
+        last = np.flatnonzero(row.step_type == types.StepType.LAST)
+        # The windows that an episode's end cuts short, the longest first.
+        short = [
+            (lane, length)
+            for lane in last
+            for length in range(min(n - 1, self._steps[lane]), 0, -1)
+        ]
+        lanes = np.array([*full, *(lane for lane, _ in short)], int)
+        lengths = np.array([n] * len(full) + [length for _, length in short], int)
+        priorities = self._priorities(lanes, lengths)
+        for lane, priority in zip(full, priorities, strict=False):
+            writer.create_item(lane, n + 1, priority)
+        if short:
+            for lane, padding in zip(last, self._codec.padding(row, last), strict=True):
+                writer.append(lane, padding)
+            # One PADDING row stands for all of a window.
+            for (lane, m), priority in zip(short, priorities[len(full) :], strict=True):
+                writer.create_item(lane, m + 2, priority, repeat_last=n - m - 1)
+
+    def flush(self) -> None:
+        self._writer.flush()
+
+    def close(self) -> None:
+        self._writer.close()
+
+    def _priorities(self, lanes: np.ndarray, lengths: np.ndarray) -> list[float]:
+        if self._priority_fn is None or not len(lanes):
+            return [1.0] * len(lanes)
+        computed = self._priority_fn(*self._history.windows(lanes, lengths))
+        return episodes.check_priorities(computed, lanes).tolist()
+
+
+class _History:
+    """The last n + 1 rows of all lanes, and the returns of windows that end now."""
+
+    def __init__(self, n_step: int, discount: float) -> None:
+        self._size = n_step + 1
+        self._discount = np.float32(discount)
+        self._time = -1
+        self._rows = None  # [n + 1, N, ...], written in turn.
+
+    def append(self, row: types.Row) -> None:
+        extras = {k: v for k, v in row.extras.items() if k != 'state'}
+        kept = (row.reward, row.discount, extras)
+        if self._rows is None:
+            self._rows = tree.map_structure(
+                lambda leaf: np.zeros((self._size, *leaf.shape), leaf.dtype), kept
+            )
+        self._time += 1
+        slot = self._time % self._size
+        for buffer, leaf in zip(tree.flatten(self._rows), tree.flatten(kept)):
+            buffer[slot] = leaf
+
+    def windows(self, lanes: np.ndarray, lengths: np.ndarray):
+        """Returns first extras, R, D, last extras; one of each for each window."""
+        rewards, discounts, extras = self._rows
+        first = (self._time - lengths) % self._size
+        steps = np.arange(self._size - 1)
+        is_real = steps < lengths[:, None]  # [K, n]
+        slots = (first[:, None] + 1 + steps) % self._size
+        reward = np.where(is_real, rewards[slots, lanes[:, None]], 0)
+        factor = np.where(
+            is_real, self._discount * discounts[slots, lanes[:, None]], np.float32(1)
+        )
+        product = np.cumprod(factor, axis=1)
+        returns = reward[:, 0] + np.sum(reward[:, 1:] * product[:, :-1], axis=1)
+        now = self._time % self._size
+        return (
+            tree.map_structure(lambda leaf: leaf[first, lanes], extras),
+            returns,
+            product[:, -1],
+            tree.map_structure(lambda leaf: leaf[now, lanes], extras),
+        )
