@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-import json
+import math
 import os
-import pathlib
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+
+from repertory.launch import progress
 
 # In this order; none is gone back to.
 # run: all work.  drain: actors stop, flush and close.  save: the learner writes its
@@ -19,24 +20,9 @@ from typing import Any
 PHASES = 'run', 'drain', 'save', 'final_evaluation', 'exit'
 
 _STATUS_SECONDS = 1.0
-_RATE_SECONDS = 15.0
 
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Budget:
-    """What ends the run, at the first that is reached; None for no limit.
-
-    Attributes:
-        actor_steps: environment steps of all actors.
-        learner_steps: learner steps.
-        seconds: wall clock, that before a resume included.
-        target_return: mean return of one evaluation.
-    """
-
-    actor_steps: int | None = None
-    learner_steps: int | None = None
-    seconds: float | None = None
-    target_return: float | None = None
+Budget = progress.Budget
+budget_of = progress.budget_of
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -49,6 +35,9 @@ class Patience:
     save: float = 600.0
     final_evaluation: float = 600.0
     exit: float = 5.0
+
+
+_ENDLESS = Patience(**{field.name: math.inf for field in dataclasses.fields(Patience)})
 
 
 @dataclasses.dataclass
@@ -84,7 +73,7 @@ class Coordinator:
 
     def __init__(
         self,
-        budget: Budget,
+        budget: progress.Budget,
         roles: Sequence[str],
         status_path: str | os.PathLike | None = None,
         patience: Patience | None = None,
@@ -97,18 +86,18 @@ class Coordinator:
             roles: names such as `actor_0`, `learner`, `evaluator`; a name that is not
                 among them may report, and is not waited for.
             status_path: where `status` is written as JSON about each second.
-            patience: time-outs; None for the defaults.
+            patience: time-outs; None for none, as where all runs in one thread.
             clock: seconds, for tests.
         """
         self._budget = budget
         self._roles = tuple(roles)
-        self._status_path = status_path and pathlib.Path(status_path)
-        self._patience = patience or Patience()
+        self._status_path = status_path
+        self._patience = patience or _ENDLESS
         self._clock = clock
         self._lock = threading.RLock()
         self._nodes: dict[str, _Node] = {}
         self._counts: collections.Counter[str] = collections.Counter()
-        self._history: collections.deque = collections.deque()
+        self._rates = progress.Rates()
         self._begin = self._phase_begin = clock()
         self._seconds_before = 0.0
         self._last_status = float('-inf')
@@ -248,7 +237,7 @@ class Coordinator:
         """Returns all that a display shows; JSON can hold it."""
         with self._lock:
             now, counts = self._clock(), self.counts()
-            rates = self._rates(now)
+            rates = self._rates.update(now, self._counts)
             return {
                 'phase': self._phase,
                 'reason': self._reason,
@@ -256,7 +245,7 @@ class Coordinator:
                 'counts': counts,
                 'rates': rates,
                 'budget': dataclasses.asdict(self._budget),
-                'seconds_left': self._seconds_left(counts, rates),
+                'seconds_left': self._budget.seconds_left(counts, rates),
                 'nodes': {
                     role: {
                         'silent_seconds': round(now - node.last_seen, 1),
@@ -280,18 +269,11 @@ class Coordinator:
         self._phase_begin = self._clock()
         self._write_status(self._phase_begin)
 
-    def _limit(self, group: str) -> int | None:
-        limits = {
-            'actor': self._budget.actor_steps,
-            'learner': self._budget.learner_steps,
-        }
-        return limits.get(group)
-
     def _grant(self, role: str, wanted: int) -> int:
         if self._phase != 'run':
             return 0
         group = group_of(role)
-        limit = self._limit(group)
+        limit = self._budget.limit(group)
         if limit is None:
             return wanted
         held = sum(
@@ -302,18 +284,13 @@ class Coordinator:
         return max(0, min(wanted, limit - self._counts[f'{group}_steps'] - held))
 
     def _check_budgets(self) -> None:
-        counts = self.counts()
-        for group in 'actor', 'learner':
-            limit, name = self._limit(group), f'{group}_steps'
-            if limit is not None and counts.get(name, 0) >= limit:
-                return self._enter('drain', f'max_{name} of {limit} reached')
-        limit = self._budget.seconds
-        if limit is not None and counts['seconds'] >= limit:
-            return self._enter('drain', f'max_seconds of {limit:g} reached')
+        reason = self._budget.spent(self.counts())
         target, node = self._budget.target_return, self._nodes.get('evaluator')
         value = node and node.metrics.get('episode_return')
-        if target is not None and value is not None and value >= target:
-            self._enter('drain', f'target_return of {target:g} reached: {value:g}')
+        if not reason and None not in (target, value) and value >= target:
+            reason = f'target_return of {target:g} reached: {value:g}'
+        if reason:
+            self._enter('drain', reason)
 
     def _check_answers(self, now: float) -> None:
         if self._phase != 'run':
@@ -362,33 +339,7 @@ class Coordinator:
         self._evaluate_finally = False
         return not set(missing) - self._lost
 
-    def _rates(self, now: float) -> dict[str, float]:
-        self._history.append((now, dict(self._counts)))
-        while len(self._history) > 2 and now - self._history[1][0] >= _RATE_SECONDS:
-            self._history.popleft()
-        before, old = self._history[0]
-        if now <= before:
-            return {}
-        return {
-            name: (value - old.get(name, 0)) / (now - before)
-            for name, value in self._counts.items()
-        }
-
-    def _seconds_left(self, counts, rates) -> float | None:
-        left = []
-        for group in 'actor', 'learner':
-            limit, name = self._limit(group), f'{group}_steps'
-            if limit is not None and rates.get(name, 0) > 0:
-                left.append((limit - counts.get(name, 0)) / rates[name])
-        if self._budget.seconds is not None:
-            left.append(self._budget.seconds - counts['seconds'])
-        return max(0.0, min(left)) if left else None
-
     def _write_status(self, now: float) -> None:
         self._last_status = now
-        status = self.status()
-        if self._status_path is None:
-            return
-        partial = self._status_path.with_suffix('.partial')
-        partial.write_text(json.dumps(status, indent=1, default=float))
-        os.replace(partial, self._status_path)  # A reader never sees half of it.
+        if self._status_path is not None:
+            progress.write(self._status_path, self.status())

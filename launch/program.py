@@ -141,7 +141,10 @@ class _CoordinatorNode:
         roles += [f'replay_{i}' for i in range(topology.replay_shards)]
         roles += ['evaluator'] * topology.evaluators
         self._coordinator = coordinator_lib.Coordinator(
-            make_budget(config), roles, pathlib.Path(plan.run_dir) / 'status.json'
+            coordinator_lib.budget_of(config),
+            roles,
+            run_folder.RunFolder(plan.run_dir).status,
+            coordinator_lib.Patience(),
         )
         if plan.resume:
             self._coordinator.restore(_saved_counts(plan.run_dir))
@@ -160,16 +163,6 @@ class _CoordinatorNode:
         self._coordinator.write_status()
         if self._coordinator.failure:
             raise RuntimeError(self._coordinator.failure)
-
-
-def make_budget(config: experiment.ExperimentConfig) -> coordinator_lib.Budget:
-    """Returns what ends a run of `config`."""
-    return coordinator_lib.Budget(
-        actor_steps=config.max_actor_steps,
-        learner_steps=config.max_learner_steps,
-        seconds=config.max_seconds,
-        target_return=config.target_return,
-    )
 
 
 def _saved_counts(run_dir: str) -> dict[str, float]:
