@@ -15,7 +15,7 @@ import re
 import time
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent import futures
 from typing import Any, NamedTuple
 
@@ -152,7 +152,7 @@ class Checkpointer:
             raise ValueError(f'period_seconds must be > 0, got {period_seconds}.')
         if keep < 1:
             raise ValueError(f'keep must be >= 1, got {keep}; nothing would be kept.')
-        self.error: OSError | None = None
+        self.error: Exception | None = None
         self._folder = pathlib.Path(folder)
         self._period_seconds = period_seconds
         self._keep = keep
@@ -171,11 +171,20 @@ class Checkpointer:
         step: int,
         arrays: Mapping[str, np.ndarray],
         metadata: Mapping[str, Any] | None = None,
+        then: Callable[[], None] | None = None,
     ) -> None:
-        """Starts to write; waits first for a write that is still going on."""
+        """Starts to write; waits first for a write that is still going on.
+
+        Args:
+            step: see the function `save`.
+            arrays: see there.
+            metadata: see there.
+            then: is called in the background after the write, such as to save what
+                belongs to it elsewhere; it may raise OSError or RuntimeError.
+        """
         self.wait()
         self._last_save = time.monotonic()
-        self._pending = self._executor.submit(self._write, step, arrays, metadata)
+        self._pending = self._executor.submit(self._write, step, arrays, metadata, then)
 
     def wait(self) -> None:
         """Returns when nothing is being written; raises what no disk can cause."""
@@ -196,20 +205,28 @@ class Checkpointer:
     def __exit__(self, *unused) -> None:
         self.close()
 
-    def _write(self, step: int, arrays, metadata) -> None:
+    def _write(self, step, arrays, metadata, then) -> None:
+        what = f'Checkpoint of step {step} was not written to {self._folder}'
+        self.error = None
         try:
             save(self._folder, step, arrays, metadata, self._keep)
-            self.error = None
         except OSError as error:
-            self.error = error
-            _logger.warning(
-                'Checkpoint of step %d was not written to %s (%s); the checkpoint '
-                'before it stays, and the next is due in %g s.',
-                step,
-                self._folder,
-                error,
-                self._period_seconds,
-            )
+            self._warn(what, error)
+            return
+        try:
+            if then is not None:
+                then()
+        except (OSError, RuntimeError) as error:
+            self._warn(f'What belongs to the checkpoint of step {step} failed', error)
+
+    def _warn(self, what: str, error: Exception) -> None:
+        self.error = error
+        _logger.warning(
+            '%s (%s); what was saved before stays, and the next is due in %g s.',
+            what,
+            error,
+            self._period_seconds,
+        )
 
 
 def _write(file, step, arrays, metadata) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from repertory.components import core
@@ -12,8 +12,8 @@ from repertory.components import core
 class Tee(core.Logger):
     """Hands each row to every one of several loggers."""
 
-    def __init__(self, *loggers: core.Logger) -> None:
-        self._loggers = loggers
+    def __init__(self, loggers: Sequence[core.Logger]) -> None:
+        self._loggers = tuple(loggers)
 
     def write(self, values: Mapping[str, Any]) -> None:
         for logger in self._loggers:

@@ -19,21 +19,21 @@ class TensorBoardLogger(core.Logger):
     """
 
     def __init__(
-        self, folder: str | os.PathLike, step_name: str, prefix: str = ''
+        self, folder: str | os.PathLike, step_name: str = 'actor_steps'
     ) -> None:
         """Opens an event file.
 
         Args:
-            folder: where the file goes; it is made if absent.
-            step_name: the value in each row that is TensorBoard's step.
-            prefix: comes before each name, with a '/' after it.
+            folder: where the file goes, and TensorBoard's name for the run; it is
+                made if absent.
+            step_name: the value in each row that is TensorBoard's step; a row without
+                it, since nothing has been counted yet, is at step 0.
         """
         from tensorboard.compat.proto import event_pb2, summary_pb2
         from tensorboard.summary.writer import record_writer
 
         self._event, self._summary = event_pb2.Event, summary_pb2.Summary
         self._step_name = step_name
-        self._prefix = f'{prefix}/' if prefix else ''
         folder = pathlib.Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         name = f'events.out.tfevents.{time.time_ns()}.{os.getpid()}'
@@ -42,15 +42,10 @@ class TensorBoardLogger(core.Logger):
         self._append(file_version='brain.Event:2')
 
     def write(self, values: Mapping[str, Any]) -> None:
-        """Raises KeyError if the row lacks the step's name."""
         row = values_lib.flatten(values)
-        if self._step_name not in row:
-            raise KeyError(
-                f'values must hold {self._step_name!r}, the step, got {list(row)}.'
-            )
-        step = int(row.pop(self._step_name))
+        step = int(row.pop(self._step_name, 0))
         scalars = [
-            self._summary.Value(tag=self._prefix + name, simple_value=float(value))
+            self._summary.Value(tag=name, simple_value=float(value))
             for name, value in row.items()
             if not isinstance(value, str)
         ]

@@ -13,15 +13,14 @@ class WandBLogger(core.Logger):
     """Sends each row to a run of its own."""
 
     def __init__(
-        self, project: str, step_name: str, prefix: str = '', **init: Any
+        self, project: str = 'repertory', step_name: str = 'actor_steps', **init: Any
     ) -> None:
         """Starts the run.
 
         Args:
             project: the project's name there.
             step_name: the value that the other values are drawn against.
-            prefix: comes before each other name, with a '/' after it.
-            **init: whatever `wandb.init` takes, such as `group` and `config`.
+            **init: what else `wandb.init` takes, such as `name` and `group`.
 
         Raises:
             ImportError: if the extra is not installed.
@@ -33,19 +32,11 @@ class WandBLogger(core.Logger):
                 'WandBLogger needs the package wandb, which is not installed; '
                 "pip install 'repertory[wandb]', or leave this logger out."
             ) from error
-        self._step_name = step_name
-        self._prefix = f'{prefix}/' if prefix else ''
         self._run = wandb.init(project=project, **init)
-        self._run.define_metric(f'{self._prefix}*', step_metric=step_name)
+        self._run.define_metric('*', step_metric=step_name)
 
     def write(self, values: Mapping[str, Any]) -> None:
-        row = values_lib.flatten(values)
-        self._run.log(
-            {
-                name if name == self._step_name else self._prefix + name: value
-                for name, value in row.items()
-            }
-        )
+        self._run.log(values_lib.flatten(values))
 
     def close(self) -> None:
         self._run.finish()

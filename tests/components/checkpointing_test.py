@@ -152,6 +152,23 @@ def test_a_full_disk_costs_one_warning_and_not_the_run(tmp_path, monkeypatch, ca
     assert checkpointing.load(checkpointing.latest(tmp_path)).step == 3
 
 
+def test_what_follows_a_checkpoint_may_fail_without_it(tmp_path, caplog):
+    def fail():
+        raise RuntimeError('table too large')
+
+    with checkpointing.Checkpointer(tmp_path, 60, keep=2) as checkpointer:
+        done = []
+        checkpointer.save(1, _numbered(1), then=lambda: done.append(1))
+        checkpointer.wait()
+        assert (done, checkpointer.error) == ([1], None)
+        checkpointer.save(2, _numbered(2), None, fail)
+    assert [record.getMessage() for record in caplog.records] == [
+        'What belongs to the checkpoint of step 2 failed (table too large); what was '
+        'saved before stays, and the next is due in 60 s.'
+    ]
+    assert checkpointing.load(checkpointing.latest(tmp_path)).step == 2
+
+
 def test_a_fault_that_no_disk_causes_reaches_the_caller(tmp_path):
     checkpointer = checkpointing.Checkpointer(tmp_path, 60)
     checkpointer.save(1, {'bad': np.array([object()])})

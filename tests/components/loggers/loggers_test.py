@@ -134,8 +134,8 @@ def test_csv_and_tensorboard_rows_survive_sigkill(tmp_path):
     script = (
         'import os, signal, sys\n'
         'from repertory.components import loggers\n'
-        "logger = loggers.Tee(loggers.CSVLogger(sys.argv[1] + '/rows.csv'),\n"
-        "    loggers.TensorBoardLogger(sys.argv[1] + '/events', 'step'))\n"
+        "logger = loggers.Tee([loggers.CSVLogger(sys.argv[1] + '/rows.csv'),\n"
+        "    loggers.TensorBoardLogger(sys.argv[1] + '/events', 'step')])\n"
         "logger.write({'step': 3, 'loss': 0.5})\n"
         "assert 'tensorflow' not in sys.modules\n"
         'os.kill(os.getpid(), signal.SIGKILL)\n'
@@ -154,24 +154,17 @@ def test_tensorboard_reads_the_events(tmp_path):
     event_accumulator = pytest.importorskip(
         'tensorboard.backend.event_processing.event_accumulator'
     )
-    with loggers.TensorBoardLogger(tmp_path, 'steps', prefix='learner') as logger:
+    with loggers.TensorBoardLogger(tmp_path, 'steps') as logger:
+        logger.write({'loss': 3.0})
         logger.write({'steps': 1, 'loss': 2.0, 'text': 'left out'})
         logger.write({'steps': 2, 'loss': math.nan, 'late': np.int64(5)})
     events = event_accumulator.EventAccumulator(str(tmp_path)).Reload()
-    assert events.Tags()['scalars'] == ['learner/loss', 'learner/late']
-    loss = events.Scalars('learner/loss')
-    assert [event.step for event in loss] == [1, 2]
-    assert loss[0].value == 2.0
-    assert math.isnan(loss[1].value)
-    assert events.Scalars('learner/late')[0].value == 5
-
-
-def test_tensorboard_names_the_missing_step(tmp_path):
-    with (
-        loggers.TensorBoardLogger(tmp_path, 'steps') as logger,
-        pytest.raises(KeyError, match="must hold 'steps', the step, got"),
-    ):
-        logger.write({'loss': 1.0})
+    assert events.Tags()['scalars'] == ['loss', 'late']
+    loss = events.Scalars('loss')
+    assert [event.step for event in loss] == [0, 1, 2]
+    assert loss[1].value == 2.0
+    assert math.isnan(loss[2].value)
+    assert events.Scalars('late')[0].value == 5
 
 
 def test_terminal_prints_one_line_a_row():
@@ -184,10 +177,10 @@ def test_terminal_prints_one_line_a_row():
 @pytest.mark.skipif(importlib.util.find_spec('wandb'), reason='wandb is installed')
 def test_wandb_says_what_to_install():
     with pytest.raises(ImportError, match=r"pip install 'repertory\[wandb\]'"):
-        loggers.WandBLogger('project', 'steps')
+        loggers.WandBLogger()
 
 
-def test_wandb_gets_prefixed_names_and_the_step(monkeypatch):
+def test_wandb_gets_the_rows_and_the_step(monkeypatch):
     class _Run:
         logged, metrics, finished = [], [], False
 
@@ -204,17 +197,17 @@ def test_wandb_gets_prefixed_names_and_the_step(monkeypatch):
     fake = type(sys)('wandb')
     fake.init = lambda **options: setattr(run, 'options', options) or run
     monkeypatch.setitem(sys.modules, 'wandb', fake)
-    with loggers.WandBLogger('p', 'steps', prefix='learner', group='g') as logger:
+    with loggers.WandBLogger('p', 'steps', group='g') as logger:
         logger.write({'steps': 1, 'loss': 0.5})
     assert run.options == {'project': 'p', 'group': 'g'}
-    assert run.metrics == [('learner/*', 'steps')]
-    assert run.logged == [{'steps': 1, 'learner/loss': 0.5}]
+    assert run.metrics == [('*', 'steps')]
+    assert run.logged == [{'steps': 1, 'loss': 0.5}]
     assert run.finished
 
 
 def test_tee_writes_to_all_and_closes_all():
     good, bad, last = _Recorder(), _Recorder(fails_to_close=True), _Recorder()
-    tee = loggers.Tee(good, bad, last)
+    tee = loggers.Tee([good, bad, last])
     tee.write({'a': 1})
     assert good.rows == bad.rows == last.rows == [{'a': 1}]
     with pytest.raises(OSError, match='cannot close'):
