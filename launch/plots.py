@@ -1,0 +1,176 @@
+"""Learning curves as PNG files, from the CSV files of runs; needs no display."""
+
+from __future__ import annotations
+
+import csv
+import os
+import pathlib
+from collections.abc import Sequence
+
+import numpy as np
+
+from repertory.launch import run_folder
+
+_LABELS = {
+    'actor_steps': 'environment steps',
+    'learner_steps': 'learner steps',
+    'seconds': 'wall clock [s]',
+    'episode_return': 'episode return',
+}
+_BINS = 60  # More points of the actors than this are drawn as means.
+
+
+def read_curve(
+    path: str | os.PathLike, x: str = 'actor_steps', y: str = 'episode_return'
+) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the columns `x` and `y` of a CSV file where a row has both.
+
+    A resumed run goes back to its checkpoint: rows that it then wrote again are
+    left out.
+
+    Returns:
+        float64 [rows] each, x never decreasing.
+
+    Raises:
+        ValueError: if the file has no such column, naming those it has.
+    """
+    with open(path, newline='', encoding='utf-8') as file:
+        reader = csv.DictReader(file)
+        columns = reader.fieldnames or []
+        for name in (x, y):
+            if name not in columns:
+                raise ValueError(
+                    f'{path} must have a column {name!r}, got {", ".join(columns)}.'
+                )
+        rows = [(row[x], row[y]) for row in reader]
+    points = np.array([row for row in rows if all(row)], float).reshape(-1, 2)
+    points = points[np.isfinite(points[:, 0])]
+    lowest_later = np.minimum.accumulate(points[::-1, 0])[::-1]
+    points = points[points[:, 0] <= lowest_later]
+    return points[:, 0], points[:, 1]
+
+
+def plot_run(path: str | os.PathLike) -> pathlib.Path:
+    """Draws a run's returns against environment steps and wall clock.
+
+    Args:
+        path: the run's folder; the picture goes to `learning_curve.png` in it.
+
+    Returns:
+        The picture's path.
+
+    Raises:
+        FileNotFoundError: if `path` is not the folder of a run.
+        ValueError: if no episode has been recorded yet.
+    """
+    folder = run_folder.open_run(path)
+    names = folder.description()
+    figure = _figure(9.0)
+    panels = figure.subplots(1, 2, sharey=True)
+    for axes, x in zip(panels, ('actor_steps', 'seconds'), strict=True):
+        actors = _curves(folder, 'actor_*.csv', x)
+        evaluator = _curves(folder, 'evaluator.csv', x)
+        if not actors and not evaluator:
+            raise ValueError(
+                f'{folder.csv} must hold the return of an episode to draw, got none; '
+                'wait for the first, or turn `csv` logging on.'
+            )
+        if actors:
+            axes.plot(*_means(actors), color='tab:gray', label='actors, exploring')
+        for curve in evaluator:
+            axes.plot(*curve, color='tab:blue', marker='.', label='evaluator')
+        _label(axes, x)
+    panels[1].set_ylabel('')
+    panels[0].legend()
+    figure.suptitle(f'{names["agent"]} on {names["environment"]}, seed {names["seed"]}')
+    _save(figure, folder.learning_curve)
+    return folder.learning_curve
+
+
+def plot_seeds(
+    curves: Sequence[tuple[np.ndarray, np.ndarray]],
+    path: str | os.PathLike,
+    title: str,
+    x: str = 'actor_steps',
+    target: float | None = None,
+) -> None:
+    """Draws the median of several seeds' curves, and their range as a band.
+
+    Curves are interpolated between their points, up to where the shortest ends.
+
+    Args:
+        curves: x and y of each seed, as `read_curve` returns them.
+        path: the PNG file.
+        title: such as 'apex_dqn on catch, 3 seeds'.
+        x: what the x axis is, a column's name.
+        target: if given, a line at this return.
+
+    Raises:
+        ValueError: if there is no curve, or one has no point.
+    """
+    lengths = [len(xs) for xs, _ in curves]
+    if not lengths or not all(lengths):
+        raise ValueError(
+            f'curves must hold at least one point each, got {lengths} points.'
+        )
+    begin = max(xs[0] for xs, _ in curves)
+    end = min(xs[-1] for xs, _ in curves)
+    grid = np.linspace(min(begin, end), end, 200)
+    values = np.stack([np.interp(grid, xs, ys) for xs, ys in curves])
+    figure = _figure(6.0)
+    axes = figure.subplots()
+    axes.plot(grid, np.median(values, axis=0), label='median')
+    axes.fill_between(
+        grid, values.min(axis=0), values.max(axis=0), alpha=0.25, label='range'
+    )
+    if target is not None:
+        axes.axhline(target, color='tab:gray', linestyle='--', label=f'{target:g}')
+    _label(axes, x)
+    axes.legend()
+    axes.set_title(title)
+    _save(figure, pathlib.Path(path))
+
+
+def _curves(
+    folder: run_folder.RunFolder, pattern: str, x: str
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    curves = []
+    for path in sorted(folder.csv.glob(pattern)):
+        with open(path, newline='', encoding='utf-8') as file:
+            columns = next(csv.reader(file), [])
+        if x in columns and 'episode_return' in columns:
+            curves.append(read_curve(path, x))
+    return [curve for curve in curves if len(curve[0])]
+
+
+def _means(
+    curves: Sequence[tuple[np.ndarray, np.ndarray]],
+) -> tuple[np.ndarray, np.ndarray]:
+    """Returns all curves' points in order of x, as means where there are many."""
+    xs, ys = (np.concatenate(values) for values in zip(*curves, strict=True))
+    order = np.argsort(xs, kind='stable')
+    parts = np.array_split(order, min(len(order), _BINS))
+    return (
+        np.array([xs[part].mean() for part in parts]),
+        np.array([ys[part].mean() for part in parts]),
+    )
+
+
+def _figure(width: float):
+    # Not pyplot, which keeps state for the process and may want a display.
+    from matplotlib import figure
+
+    return figure.Figure(figsize=(width, 4.0), layout='constrained')
+
+
+def _label(axes, x: str) -> None:
+    axes.set_xlabel(_LABELS.get(x, x))
+    axes.set_ylabel(_LABELS['episode_return'])
+    axes.grid(alpha=0.3)
+
+
+def _save(figure, path: pathlib.Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f'{path.name}.tmp')
+    figure.savefig(partial, format='png', dpi=120)
+    os.replace(partial, path)

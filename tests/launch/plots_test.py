@@ -1,0 +1,131 @@
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from matplotlib import figure as figure_lib
+from matplotlib import image
+
+from repertory.components import loggers
+from repertory.launch import plots, run_folder
+
+
+@pytest.fixture
+def figures(monkeypatch):
+    """Collects the figures that are saved."""
+    saved = []
+    real = figure_lib.Figure.savefig
+
+    def savefig(self, *args, **options):
+        saved.append(self)
+        return real(self, *args, **options)
+
+    monkeypatch.setattr(figure_lib.Figure, 'savefig', savefig)
+    return saved
+
+
+def _write(path, rows):
+    with loggers.CSVLogger(path) as logger:
+        for row in rows:
+            logger.write(row)
+
+
+def _row(steps, value):
+    return {'actor_steps': steps, 'seconds': steps / 10, 'episode_return': value}
+
+
+def _create(path):
+    return run_folder.create(path, {}, agent='apex_dqn', environment='catch', seed=3)
+
+
+def test_read_curve_skips_rows_that_lack_a_value(tmp_path):
+    rows = [{'actor_steps': 1}, _row(2, 0.5), {'episode_return': 3}, _row(4, np.nan)]
+    _write(tmp_path / 'a.csv', rows)
+    x, y = plots.read_curve(tmp_path / 'a.csv')
+    np.testing.assert_array_equal(x, [2, 4])
+    np.testing.assert_array_equal(y, [0.5, np.nan])
+
+
+def test_read_curve_leaves_out_what_a_resumed_run_wrote_again(tmp_path):
+    steps = [10, 20, 30, 40, 20, 30, 50, 50]
+    _write(tmp_path / 'a.csv', [_row(step, i) for i, step in enumerate(steps)])
+    x, y = plots.read_curve(tmp_path / 'a.csv')
+    np.testing.assert_array_equal(x, [10, 20, 20, 30, 50, 50])
+    np.testing.assert_array_equal(y, [0, 1, 4, 5, 6, 7])
+
+
+def test_read_curve_names_the_missing_column(tmp_path):
+    _write(tmp_path / 'a.csv', [{'loss': 1}])
+    with pytest.raises(ValueError, match="a column 'actor_steps', got loss"):
+        plots.read_curve(tmp_path / 'a.csv')
+
+
+def test_plot_run_draws_actors_and_evaluator(tmp_path, figures):
+    folder = _create(tmp_path)
+    for actor in range(2):
+        rows = [_row(step, step + actor) for step in range(100)]
+        _write(folder.csv / f'actor_{actor}.csv', rows)
+    _write(folder.csv / 'evaluator.csv', [_row(0, -1), _row(100, 1)])
+    _write(folder.csv / 'learner.csv', [{'loss': 1}])
+    path = plots.plot_run(tmp_path)
+    assert path == folder.learning_curve
+    assert image.imread(path).shape[2] == 4
+    assert list(tmp_path.glob('*.tmp')) == []
+    (figure,) = figures
+    assert figure.get_suptitle() == 'apex_dqn on catch, seed 3'
+    steps, seconds = figure.axes
+    assert steps.get_xlabel() == 'environment steps'
+    assert seconds.get_xlabel() == 'wall clock [s]'
+    actors, evaluator = steps.get_lines()
+    np.testing.assert_array_equal(evaluator.get_xdata(), [0, 100])
+    np.testing.assert_array_equal(evaluator.get_ydata(), [-1, 1])
+    assert len(actors.get_xdata()) == 60
+    # Each mean is over the two actors, of returns x and x + 1.
+    error = np.abs(actors.get_ydata() - actors.get_xdata() - 0.5)
+    assert error.max() < 0.5
+    np.testing.assert_array_equal(seconds.get_lines()[1].get_xdata(), [0, 10])
+
+
+def test_plot_run_takes_a_run_without_evaluator(tmp_path, figures):
+    _write(_create(tmp_path).csv / 'actor_0.csv', [_row(1, 2.0)])
+    plots.plot_run(tmp_path)
+    assert len(figures[0].axes[0].get_lines()) == 1
+
+
+def test_plot_run_says_that_nothing_was_recorded(tmp_path):
+    folder = _create(tmp_path)
+    _write(folder.csv / 'evaluator.csv', [{'episodes': 0}])
+    with pytest.raises(ValueError, match='must hold the return of an episode to draw'):
+        plots.plot_run(tmp_path)
+    with pytest.raises(FileNotFoundError, match='must be the folder of a run'):
+        plots.plot_run(tmp_path / 'x')
+
+
+def test_plot_seeds_draws_median_and_range(tmp_path, figures):
+    curves = [
+        (np.array([0.0, 100.0]), np.array([0.0, 100.0])),
+        (np.array([0.0, 50.0, 80.0]), np.array([10.0, 60.0, 90.0])),
+        (np.array([0.0, 120.0]), np.array([40.0, 160.0])),
+    ]
+    plots.plot_seeds(curves, tmp_path / 'new' / 'a.png', 'three seeds', target=70.0)
+    (axes,) = figures[0].axes
+    median, target = axes.get_lines()
+    assert median.get_xdata()[-1] == 80.0
+    np.testing.assert_allclose(median.get_ydata(), median.get_xdata() + 10.0)
+    np.testing.assert_array_equal(target.get_ydata(), [70.0, 70.0])
+    band = axes.collections[0].get_paths()[0].vertices
+    assert (band[:, 1].min(), band[:, 1].max()) == (0.0, 120.0)
+    assert (tmp_path / 'new' / 'a.png').stat().st_size > 1000
+
+
+@pytest.mark.parametrize('curves', [[], [(np.zeros(0), np.zeros(0))]])
+def test_plot_seeds_refuses_curves_without_points(tmp_path, curves):
+    with pytest.raises(ValueError, match='curves must hold at least one point each'):
+        plots.plot_seeds(curves, tmp_path / 'a.png', 'title')
+
+
+def test_importing_plots_imports_no_matplotlib():
+    script = (
+        'import sys, repertory.launch.plots; assert "matplotlib" not in sys.modules'
+    )
+    subprocess.run([sys.executable, '-c', script], check=True, timeout=60)
