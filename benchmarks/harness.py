@@ -11,6 +11,7 @@ import platform
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -50,27 +51,30 @@ class Side:
             printed last.
 
         Raises:
-            RuntimeError: if it ends without having said where it listens.
+            RuntimeError: if it ends without having said where it listens, with what it
+                wrote last.
         """
-        process = subprocess.Popen(
-            [*self.command, 'serve'],
-            cwd=ROOT,
-            env=_environment(),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        )
-        try:
-            line = process.stdout.readline()
-            if not line:
-                raise RuntimeError(f'{self.name}: the server has not started.')
-            said = json.loads(line)
-            yield said
-            said.update(json.loads(process.communicate(timeout=60)[0]))
-        finally:
-            process.kill()
-            process.wait()
+        with tempfile.TemporaryFile('w+') as errors:
+            process = subprocess.Popen(
+                [*self.command, 'serve'],
+                cwd=ROOT,
+                env=_environment(),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+            )
+            try:
+                line = process.stdout.readline()
+                if not line:
+                    errors.seek(0)
+                    raise RuntimeError(f'{self.name} failed:\n{errors.read()[-4000:]}')
+                said = json.loads(line)
+                yield said
+                said.update(json.loads(process.communicate(timeout=60)[0]))
+            finally:
+                process.kill()
+                process.wait()
 
     def act(self, options: Sequence[str], timeout_seconds: float) -> dict[str, Any]:
         """Returns what the actor measured.
