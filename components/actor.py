@@ -123,7 +123,7 @@ class PolicyActor(core.Actor):
             wanted = (self._num_lanes, *spec.shape)
             if leaf.shape != wanted or leaf.dtype != np.dtype(spec.dtype):
                 raise ValueError(
-                    f'the policy\'s action {".".join(map(str, path))} must be '
+                    f"the policy's action {'.'.join(map(str, path))} must be "
                     f'{np.dtype(spec.dtype).name}{list(wanted)} as the environment '
                     f'says, got {leaf.dtype.name}{list(leaf.shape)}; cast or reshape '
                     'it in the policy.'

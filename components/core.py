@@ -15,7 +15,7 @@ import numpy as np
 from repertory.components import specs, types
 
 
-class Stopped(Exception):  # noqa: N818: it says what happened, and is no error.
+class Stopped(Exception):  # noqa: N818
     """Raised out of a wait when the run is being stopped."""
 
 

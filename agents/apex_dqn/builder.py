@@ -80,8 +80,8 @@ class Builder(builder.Builder):
                 max_size=config.max_replay_size,
                 rate_limit=config.rate_limit(),
                 priority_exponent=config.priority_exponent,
-                signature=transition.signature(
-                    self._codec(environment_spec), config.n_step
+                signature=tables.signature(
+                    self._codec(environment_spec), config.n_step + 1
                 ),
             )
         ]
@@ -124,7 +124,6 @@ class Builder(builder.Builder):
             codec=self._codec(environment_spec),
             n_step=config.n_step,
             discount=config.discount,
-            max_abs_reward=config.max_abs_reward,
             batch_size=config.batch_size,
             updates_per_call=config.updates_per_call,
             prefetch=prefetch,

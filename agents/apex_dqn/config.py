@@ -7,6 +7,7 @@ import math
 from typing import Literal
 
 from repertory.agents import builder
+from repertory.replay import tables
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -97,7 +98,27 @@ class Config(builder.AgentConfig):
             raise ValueError(f'epsilon_alpha must be >= 0, got {self.epsilon_alpha}.')
         if any(size < 1 for size in self.hidden_sizes):
             raise ValueError(f'hidden_sizes must be >= 1, got {self.hidden_sizes}.')
+        if self.min_replay_size > self.max_replay_size:
+            raise ValueError(
+                'min_replay_size must be <= max_replay_size, got '
+                f'{self.min_replay_size} > {self.max_replay_size}; '
+                'the table would never become ready to sample.'
+            )
+        if self.batch_size > self.max_replay_size:
+            raise ValueError(
+                'batch_size must be <= max_replay_size, got '
+                f'{self.batch_size} > {self.max_replay_size}; a batch would never be '
+                'of different transitions.'
+            )
         self.rate_limit()
+
+    def rate_limit(self) -> tables.RateLimit:
+        """Returns the limit of the replay table; its buffer holds a learner call."""
+        return tables.make_rate_limit(
+            self.samples_per_insert,
+            self.min_replay_size,
+            self.batch_size * self.updates_per_call,
+        )
 
     def make_builder(self) -> builder.Builder:
         from repertory.agents.apex_dqn import builder as apex_dqn_builder

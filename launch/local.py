@@ -1,0 +1,208 @@
+"""Runs an experiment in one process and one thread, without ever blocking on itself."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from typing import Any
+
+from repertory.launch import control as control_lib
+from repertory.launch import coordinator as coordinator_lib
+from repertory.launch import experiment as experiment_lib
+from repertory.launch import run_folder, wiring
+from repertory.replay import budget
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    """How a run ended.
+
+    Attributes:
+        counts: `actor_steps`, `actor_episodes`, `learner_steps`, `seconds`.
+        evaluation_return: mean return of the final evaluation.
+        samples_per_insert: items that the learner took per item inserted after the
+            first `min_size`, resumed ones not included; None before that.
+        reason: why it ended.
+    """
+
+    counts: dict[str, float]
+    evaluation_return: float
+    samples_per_insert: float | None
+    reason: str
+
+
+def run_experiment(
+    experiment: experiment_lib.ExperimentConfig,
+    topology: experiment_lib.Topology | None = None,
+    run_dir: str | os.PathLike | None = None,
+    resume: bool = False,
+) -> Result:
+    """Acts and learns in turn until a budget is spent; then evaluates and saves.
+
+    Learner steps are done when they are owed: `samples_per_insert` is kept exactly,
+    by `replay.budget.SampleBudget`. Ctrl-C ends the run cleanly.
+
+    Args:
+        experiment: what to run.
+        topology: `envs_per_actor` and `environments` are heeded; None for the
+            defaults. There is one actor.
+        run_dir: the run's folder; None makes one in `runs/`.
+        resume: continues what is in `run_dir`.
+
+    Raises:
+        ValueError: if there is more than one actor or shard.
+    """
+    topology = topology or experiment_lib.Topology()
+    if (topology.num_actors, topology.replay_shards) != (1, 1):
+        raise ValueError(
+            'num_actors and replay_shards must be 1 in one thread, got '
+            f'{topology.num_actors} and {topology.replay_shards}; launch a program, or '
+            'raise envs_per_actor.'
+        )
+    experiment_lib.check_together(experiment, topology)
+    folder = open_folder(experiment, run_dir, resume)
+    coordinator = coordinator_lib.Coordinator(
+        coordinator_lib.budget_of(experiment),
+        ['actor_0', 'learner', 'evaluator'],
+        folder.status,
+    )
+    if resume:
+        coordinator.restore(wiring.restored_counts(folder.path))
+    with wiring.build_replay(
+        experiment, topology, None, folder.path, resume, limited=False
+    ) as replay:
+        run = _Run(experiment, topology, folder, coordinator, replay, resume)
+        try:
+            run.until_the_end()
+        except KeyboardInterrupt:
+            coordinator.request_stop('interrupted')
+        try:
+            return run.finish()
+        finally:
+            run.close()
+
+
+class _Run:
+    """The workers of one run, and whose turn it is."""
+
+    def __init__(self, experiment, topology, folder, coordinator, replay, resume):
+        def control(role: str) -> control_lib.NodeControl:
+            return control_lib.NodeControl(role, coordinator, background=False)
+
+        self._coordinator = coordinator
+        self._replay = replay
+        self._replay_control = control('replay_0')
+        self._learner = wiring.build_learner(
+            experiment,
+            topology,
+            [replay.address],
+            control('learner'),
+            folder.path,
+            resume,
+            background=False,
+        )
+        source = self._learner.learner  # In one thread it can be asked directly.
+        self._actor = wiring.build_actor(
+            experiment,
+            topology,
+            0,
+            replay.address,
+            source,
+            control('actor_0'),
+            folder.path,
+            background=False,
+        )
+        self._evaluator = wiring.build_evaluator(
+            experiment, topology, source, control('evaluator'), folder.path
+        )
+        [table] = replay.table_specs
+        self._items_per_call = self._learner.items_per_call
+        self._budget = budget.SampleBudget.for_table(table, self._items_per_call)
+        if resume and experiment.checkpoint.replay:
+            [statistics] = replay.statistics()
+            self._budget.restore(
+                {
+                    'inserted': statistics.inserts,
+                    'steps': statistics.samples // self._items_per_call,
+                }
+            )
+        self._table = table
+        self._calls = 0
+        self._evaluated: Any = None
+
+    def until_the_end(self) -> None:
+        self._actor.start()
+        while self._actor.step():
+            owed = self._budget.owed(self._actor.adder.num_items)
+            if owed:
+                # What was created is in the table before it can be sampled.
+                self._actor.adder.flush()
+            for _ in range(owed):
+                if not self._learner.step():
+                    return
+                self._budget.spend(1)
+                self._calls += 1
+            if self._evaluator.due:
+                self._evaluator.step()
+                self._report()
+
+    def _samples_per_insert(self) -> float | None:
+        limit = self._table.rate_limit
+        beyond = self._actor.adder.num_items - (0 if limit is None else limit.min_size)
+        return self._calls * self._items_per_call / beyond if beyond > 0 else None
+
+    def _report(self) -> None:
+        limit = self._table.rate_limit
+        self._replay_control.report(
+            {
+                'size': self._replay.statistics()[0].size,
+                'max_size': self._table.max_size,
+                'samples_per_insert': self._samples_per_insert(),
+                'samples_per_insert_asked': limit and limit.samples_per_insert,
+            }
+        )
+
+    def finish(self) -> Result:
+        self._actor.finish()
+        self._learner.finish()
+        evaluation_return = self._evaluator.finish()
+        self._coordinator.write_status()
+        return Result(
+            counts=self._coordinator.counts(),
+            evaluation_return=evaluation_return,
+            samples_per_insert=self._samples_per_insert(),
+            reason=self._coordinator.reason,
+        )
+
+    def close(self) -> None:
+        self._actor.close()
+        self._learner.close()
+        self._evaluator.close()
+
+
+def open_folder(
+    experiment: experiment_lib.ExperimentConfig,
+    run_dir: str | os.PathLike | None,
+    resume: bool,
+) -> run_folder.RunFolder:
+    """Makes a run's folder, or opens it to resume.
+
+    Raises:
+        ValueError: if there is nothing to resume, or the experiment is another one.
+    """
+    agent = type(experiment.agent).__module__.split('.')[-2]
+    if resume:
+        if run_dir is None:
+            raise ValueError('run_dir must be given to resume, got None.')
+        return run_folder.open_for_resume(run_dir, experiment)
+    if run_dir is None:
+        run_dir = run_folder.default_path(
+            agent, experiment.environment_name, experiment.seed
+        )
+    return run_folder.create(
+        run_dir,
+        experiment,
+        agent=agent,
+        environment=experiment.environment_name,
+        seed=experiment.seed,
+    )

@@ -1,0 +1,239 @@
+"""Connects the parts of one node each; local.py and program.py differ in who runs them.
+
+Importing this module imports TensorFlow.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import os
+from collections.abc import Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from repertory.components import (
+    actor,
+    checkpointing,
+    core,
+    loggers,
+    specs,
+    variables,
+)
+from repertory.components.environments import processes, seeding, vector
+from repertory.launch import control as control_lib
+from repertory.launch import experiment as experiment_lib
+from repertory.launch import exporting, run_folder, workers
+from repertory.replay import datasets, server
+
+_logger = logging.getLogger(__name__)
+
+
+def configure_process(group: str) -> None:
+    """Sets TensorFlow's threads for a process of its own; before anything else.
+
+    Actors and evaluators run small graphs: with more than one thread each, processes
+    take the few cores from each other.
+    """
+    if group in ('actor', 'evaluator'):
+        tf.config.threading.set_intra_op_parallelism_threads(1)
+        tf.config.threading.set_inter_op_parallelism_threads(1)
+    for device in tf.config.list_physical_devices('GPU'):
+        tf.config.experimental.set_memory_growth(device, True)
+
+
+def make_role(
+    experiment: experiment_lib.ExperimentConfig,
+    topology: experiment_lib.Topology,
+    actor_index: int = 0,
+    evaluation: bool = False,
+) -> core.Role:
+    """Returns an actor's or evaluator's role, with a seed of its own."""
+    sequence = np.random.SeedSequence([experiment.seed, actor_index, int(evaluation)])
+    return core.Role(
+        actor_index=actor_index,
+        num_actors=topology.num_actors,
+        evaluation=evaluation,
+        num_lanes=min(experiment.evaluation_episodes, topology.envs_per_actor)
+        if evaluation
+        else topology.envs_per_actor,
+        seed=int(sequence.generate_state(1)[0]),
+    )
+
+
+@functools.lru_cache(maxsize=1)
+def environment_spec(
+    experiment: experiment_lib.ExperimentConfig,
+) -> specs.EnvironmentSpec:
+    """Returns the spec of a lane; makes an environment to ask it."""
+    with vector.SerialVectorEnvironment([experiment.make_environment(0)]) as one:
+        return one.spec
+
+
+def make_environments(
+    experiment: experiment_lib.ExperimentConfig,
+    topology: experiment_lib.Topology,
+    role: core.Role,
+) -> core.VectorEnvironment:
+    """Returns the lanes of a role."""
+    factories = seeding.lane_factories(
+        experiment.make_environment, experiment.seed, role
+    )
+    if topology.environments == 'processes':
+        return processes.ProcessVectorEnvironment(factories)
+    return vector.SerialVectorEnvironment([make() for make in factories])
+
+
+def make_logger(
+    experiment: experiment_lib.ExperimentConfig, run_dir: str | os.PathLike, role: str
+) -> core.Logger:
+    """Returns what records the rows of one role, as the experiment says."""
+    folder, config = run_folder.RunFolder(run_dir), experiment.logging
+    made: list[core.Logger] = []
+    if config.csv:
+        made.append(loggers.CSVLogger(folder.csv / f'{role}.csv'))
+    if config.tensorboard:
+        made.append(loggers.TensorBoardLogger(folder.tensorboard / role))
+    if config.wandb:
+        made.append(loggers.WandBLogger(name=f'{folder.path.name}/{role}'))
+    if config.terminal:
+        made.append(loggers.TerminalLogger(role))
+    return loggers.Tee(made)
+
+
+def build_replay(
+    experiment: experiment_lib.ExperimentConfig,
+    topology: experiment_lib.Topology,
+    port: int | None,
+    run_dir: str | os.PathLike,
+    resume: bool,
+    shard: int = 0,
+    limited: bool = True,
+) -> server.ReplayServer:
+    """Returns a running replay server, restored if the run is resumed with replay."""
+    spec = environment_spec(experiment)
+    builder = experiment.builder()
+    role = make_role(experiment, topology)
+    policy = builder.make_policy(experiment.make_networks(spec), spec, role)
+    return server.ReplayServer(
+        builder.make_table_specs(spec, policy, role.num_lanes),
+        port=port,
+        checkpoint_dir=run_folder.RunFolder(run_dir).replay / f'shard_{shard}',
+        restore=resume and experiment.checkpoint.replay,
+        limited=limited,
+    )
+
+
+def build_actor(
+    experiment: experiment_lib.ExperimentConfig,
+    topology: experiment_lib.Topology,
+    actor_index: int,
+    replay_address: str,
+    variable_source: core.VariableSource,
+    control: control_lib.NodeControl,
+    run_dir: str | os.PathLike,
+    background: bool = True,
+) -> workers.ActorWorker:
+    """Returns one actor, connected to its replay server and variable source."""
+    role = make_role(experiment, topology, actor_index)
+    spec = environment_spec(experiment)
+    builder = experiment.builder()
+    policy = builder.make_policy(experiment.make_networks(spec), spec, role)
+    client = variables.VariableClient(
+        variable_source,
+        policy.variables,
+        experiment.agent.variable_update_period,
+        background=background,
+    )
+    adder = builder.make_adder(replay_address, spec, policy, role, control.wait)
+    return workers.ActorWorker(
+        environment=make_environments(experiment, topology, role),
+        one=actor.PolicyActor(policy, spec, role.num_lanes, adder, client),
+        adder=adder,
+        client=client,
+        control=control,
+        logger=make_logger(experiment, run_dir, role.name),
+        log_period_seconds=experiment.logging.period_seconds,
+    )
+
+
+def build_evaluator(
+    experiment: experiment_lib.ExperimentConfig,
+    topology: experiment_lib.Topology,
+    variable_source: core.VariableSource,
+    control: control_lib.NodeControl,
+    run_dir: str | os.PathLike,
+) -> workers.EvaluatorWorker:
+    """Returns the evaluator, connected to its variable source."""
+    role = make_role(experiment, topology, evaluation=True)
+    spec = environment_spec(experiment)
+    builder = experiment.builder()
+    policy = builder.make_policy(experiment.make_networks(spec), spec, role)
+    client = variables.VariableClient(
+        variable_source, policy.variables, update_period=1, background=False
+    )
+    return workers.EvaluatorWorker(
+        environment=make_environments(experiment, topology, role),
+        one=actor.PolicyActor(policy, spec, role.num_lanes, None, client),
+        client=client,
+        control=control,
+        logger=make_logger(experiment, run_dir, role.name),
+        experiment=experiment,
+    )
+
+
+def build_learner(
+    experiment: experiment_lib.ExperimentConfig,
+    topology: experiment_lib.Topology,
+    replay_addresses: Sequence[str],
+    control: control_lib.NodeControl,
+    run_dir: str | os.PathLike,
+    resume: bool,
+    background: bool = True,
+) -> workers.LearnerWorker:
+    """Returns the learner, connected to the replay servers, restored if resumed."""
+    tf.random.set_seed(experiment.seed)
+    spec = environment_spec(experiment)
+    builder = experiment.builder()
+    networks = experiment.make_networks(spec)
+    role = make_role(experiment, topology)
+    policy = builder.make_policy(networks, spec, role)
+    dataset = builder.make_dataset(
+        replay_addresses, spec, policy, role.num_lanes, background
+    )
+    samples = (
+        datasets.Prefetcher(dataset, control.wait) if background else iter(dataset)
+    )
+    learner = builder.make_learner(
+        networks, experiment.make_networks(spec), spec, samples, replay_addresses
+    )
+    folder = run_folder.RunFolder(run_dir)
+    if resume:
+        restore(learner, folder)
+    evaluation = builder.make_policy(
+        networks, spec, make_role(experiment, topology, evaluation=True)
+    )
+    return workers.LearnerWorker(
+        learner=learner,
+        samples=samples,
+        updates_per_call=dataset.element_spec.info.key.shape[0],
+        items_per_call=dataset.element_spec.info.key.shape.num_elements(),
+        save_policy=lambda: exporting.export_policy(folder.policy, evaluation, spec),
+        replay_addresses=replay_addresses,
+        control=control,
+        logger=make_logger(experiment, run_dir, 'learner'),
+        folder=folder,
+        experiment=experiment,
+    )
+
+
+def restore(learner: core.Learner, folder: run_folder.RunFolder) -> None:
+    """Restores the newest whole checkpoint, and says which."""
+    path = checkpointing.latest(folder.checkpoints)
+    if path is None:
+        _logger.warning('Resume: no checkpoint in %s; begins anew.', folder.checkpoints)
+        return
+    checkpoint = checkpointing.load(path)
+    learner.restore(checkpoint.arrays)
+    _logger.warning('Resume: restored learner step %d from %s.', learner.steps, path)

@@ -1,0 +1,308 @@
+"""What each node of a run does, once `wiring.py` has connected its parts.
+
+A worker has `run`, which returns when the run is over, and its pieces `start`, `step`
+and `finish`, by which one thread takes turns.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from repertory.components import (
+    actor,
+    checkpointing,
+    core,
+    environment_loop,
+    types,
+    variables,
+)
+from repertory.launch import control as control_lib
+from repertory.launch import experiment as experiment_lib
+from repertory.launch import run_folder
+from repertory.replay import datasets, server
+
+_PUBLISH_SECONDS = 0.1
+
+
+class ActorWorker:
+    """Acts and records until the budget is spent or the run is ending."""
+
+    def __init__(
+        self,
+        environment: core.VectorEnvironment,
+        one: actor.PolicyActor,
+        adder: core.Adder,
+        client: variables.VariableClient,
+        control: control_lib.NodeControl,
+        logger: core.Logger,
+        log_period_seconds: float,
+    ):
+        self.adder = adder
+        self._environment = environment
+        self._actor = one
+        self._client = client
+        self._control = control
+        self._logger = logger
+        self._period = log_period_seconds
+        self._next_log = time.monotonic() + log_period_seconds
+        self._episodes: list[environment_loop.Episode] = []
+        self._ended = 0
+        self._loop = environment_loop.EnvironmentLoop(
+            environment, one, self._on_episode
+        )
+
+    def _on_episode(self, episode: environment_loop.Episode) -> None:
+        self._episodes.append(episode)
+        self._ended += 1
+
+    def start(self) -> None:
+        """Takes the first parameters and resets the lanes."""
+        self._actor.update(wait=True)
+        self._loop.reset()
+
+    def step(self) -> bool:
+        """Takes one vector step; False if the run is ending."""
+        if not self._control.take_steps(self._environment.num_lanes):
+            return False
+        self._actor.update()
+        steps = self._loop.step()
+        self._control.count_steps(steps, episodes=self._ended)
+        self._ended = 0
+        if self._episodes and time.monotonic() >= self._next_log:
+            self._log()
+        return True
+
+    def _log(self) -> None:
+        values = _summarize(self._episodes)
+        values['policy_lag'] = self._client.lag
+        values['policy_version'] = self._client.version
+        self._episodes.clear()
+        self._next_log = time.monotonic() + self._period
+        _log(self._logger, self._control, values)
+
+    def finish(self) -> None:
+        """Writes out what is complete, and closes."""
+        if self._episodes:
+            self._log()
+        try:
+            # The limiter may hold back what nobody will sample any more.
+            self.adder.flush()
+        except core.Stopped:
+            pass
+        self.close()
+        self._control.done()
+
+    def run(self) -> None:
+        try:
+            self.start()
+            while self.step():
+                pass
+        except core.Stopped:
+            pass
+        self.finish()
+
+    def close(self) -> None:
+        """Closes writers, environments and logs; may be called twice."""
+        self.adder.close()
+        self._environment.close()
+        self._logger.close()
+
+
+class EvaluatorWorker:
+    """Plays evaluations with the newest parameters, and one with the last."""
+
+    def __init__(
+        self,
+        environment: core.VectorEnvironment,
+        one: actor.PolicyActor,
+        client: variables.VariableClient,
+        control: control_lib.NodeControl,
+        logger: core.Logger,
+        experiment: experiment_lib.ExperimentConfig,
+    ):
+        self._environment = environment
+        self._actor = one
+        self._client = client
+        self._control = control
+        self._logger = logger
+        self._episodes = experiment.evaluation_episodes
+        self._period = experiment.evaluation_period_seconds
+        self._next = 0.0
+
+    def step(self) -> None:
+        """Evaluates once."""
+        self._next = time.monotonic() + self._period
+        self._evaluate(final=False)
+
+    @property
+    def due(self) -> bool:
+        return time.monotonic() >= self._next
+
+    def _evaluate(self, final: bool) -> float:
+        def keep_going() -> None:
+            if self._control.stopping and not final:
+                raise core.Stopped
+
+        self._actor.update(wait=True)
+        counts = self._control.counts
+        episodes = environment_loop.run_episodes(
+            self._environment, self._actor, self._episodes, keep_going
+        )
+        values = {**_summarize(episodes), 'final': int(final)}
+        # The parameters are those of the start of the evaluation.
+        _log(self._logger, self._control, values, counts, self._client.version)
+        return values['episode_return']
+
+    def finish(self) -> float | None:
+        """Evaluates the last parameters; None if the run ends without."""
+        final_return = None
+        self._control.wait_until('final_evaluation')
+        if self._control.phase == 'final_evaluation':
+            final_return = self._evaluate(final=True)
+        self._control.done()
+        self.close()
+        return final_return
+
+    def run(self) -> None:
+        try:
+            while not self._control.stopping:
+                self.step()
+                self._control.sleep(max(0.0, self._next - time.monotonic()))
+        except core.Stopped:
+            pass
+        self.finish()
+
+    def close(self) -> None:
+        """Closes environments and logs; may be called twice."""
+        self._environment.close()
+        self._logger.close()
+
+
+class LearnerWorker(core.VariableSource):
+    """Learns, publishes parameters, writes checkpoints and exports the policy."""
+
+    def __init__(
+        self,
+        learner: core.Learner,
+        samples: Iterator[types.Sample],
+        updates_per_call: int,
+        items_per_call: int,
+        save_policy: Any,
+        replay_addresses: Sequence[str],
+        control: control_lib.NodeControl,
+        logger: core.Logger,
+        folder: run_folder.RunFolder,
+        experiment: experiment_lib.ExperimentConfig,
+    ):
+        self.learner = learner
+        self._samples = samples
+        self._steps_per_call, self.items_per_call = updates_per_call, items_per_call
+        self._save_policy = save_policy
+        self._replay_addresses = replay_addresses
+        self._control = control
+        self._logger = logger
+        self._period = experiment.logging.period_seconds
+        self._next_log = 0.0
+        self._save_replay = experiment.checkpoint.replay
+        self._checkpointer = checkpointing.Checkpointer(
+            folder.checkpoints,
+            experiment.checkpoint.period_seconds,
+            experiment.checkpoint.keep,
+        )
+        self._published = learner.get_variables()
+        self._published_at = time.monotonic()
+
+    def get_variables(self) -> tuple[int, Sequence[np.ndarray]]:
+        """Returns the last published parameters; safe from any thread."""
+        return self._published
+
+    def publish(self) -> None:
+        self._published_at = time.monotonic()
+        self._published = self.learner.get_variables()
+
+    def step(self) -> bool:
+        """Does one learner call; False if the run is ending."""
+        if not self._control.take_steps(self._steps_per_call):
+            return False
+        metrics = self.learner.step()
+        self._control.count_steps(self._steps_per_call)
+        now = time.monotonic()
+        if now - self._published_at >= _PUBLISH_SECONDS:
+            self.publish()
+        if now >= self._next_log:
+            self._next_log = now + self._period
+            _log(self._logger, self._control, metrics)
+        if self._checkpointer.due():
+            self.save()
+        return True
+
+    def save(self) -> None:
+        """Begins to write a checkpoint."""
+        self._checkpointer.save(
+            self.learner.steps,
+            self.learner.state(),
+            {'counts': self._control.counts},
+            then=self._checkpoint_replay if self._save_replay else None,
+        )
+
+    def _checkpoint_replay(self) -> None:
+        for address in self._replay_addresses:
+            server.checkpoint(address)
+
+    def finish(self) -> None:
+        """Writes the last checkpoint and the policy."""
+        self.publish()
+        self._control.wait_until('save')
+        if self._control.phase == 'save':
+            self.save()
+            self._checkpointer.wait()
+            self._save_policy()
+        self._control.done()
+
+    def run(self) -> None:
+        try:
+            while self.step():
+                pass
+        except core.Stopped:
+            pass
+        self.finish()
+        self._control.wait_until('exit')
+        self.close()
+
+    def close(self) -> None:
+        """Ends the threads; may be called twice."""
+        self._checkpointer.close()
+        self._logger.close()
+        if isinstance(self._samples, datasets.Prefetcher):
+            self._samples.close()
+
+
+def _summarize(episodes: Sequence[environment_loop.Episode]) -> dict[str, float]:
+    """Returns mean return and length, and the number of episodes."""
+    returns = [episode.episode_return for episode in episodes]
+    return {
+        'episode_return': float(np.mean(returns)),
+        'episode_return_min': float(np.min(returns)),
+        'episode_return_max': float(np.max(returns)),
+        'episode_length': float(np.mean([episode.length for episode in episodes])),
+        'episodes': len(episodes),
+    }
+
+
+def _log(
+    logger: core.Logger,
+    control: control_lib.NodeControl,
+    values: dict[str, Any],
+    counts: dict[str, float] | None = None,
+    learner_steps: int | None = None,
+) -> None:
+    """Records a row beside the run's counts, and reports it."""
+    counts = dict(control.counts if counts is None else counts)
+    if learner_steps is not None:
+        counts['learner_steps'] = max(learner_steps, 0)
+    logger.write({**counts, **values})
+    control.report(values)
