@@ -180,3 +180,8 @@ def _bytes_per_item(signature) -> int | None:
     return sum(
         spec.shape.num_elements() * spec.dtype.size for spec in tree.flatten(signature)
     )
+
+
+def is_fifo(address: str, table: str) -> bool:
+    """Says whether a table hands out its oldest items first."""
+    return server_info(address)[table].sampler_options.fifo

@@ -123,7 +123,7 @@ class NestCodec:
             for axis, size in enumerate(packed.shape[:-1])
         ]
         leaves, offset = [], 0
-        for dtype, shape in zip(self._dtypes, self._shapes, strict=True):
+        for _, dtype, shape in self._fields:
             size = dtype.itemsize * math.prod(shape)
             leaf = packed[..., offset : offset + size]
             offset += size

@@ -70,6 +70,11 @@ class ReplayServer:
         )
 
     @property
+    def table_specs(self) -> tuple[tables.TableSpec, ...]:
+        """The tables, as they were declared."""
+        return self._specs
+
+    @property
     def address(self) -> str:
         """What clients on this machine connect to."""
         return f'localhost:{self.port}'
@@ -107,6 +112,18 @@ class ReplayServer:
         if self._server is None:
             raise RuntimeError('the replay server has been stopped.')
         return self._server
+
+
+def checkpoint(address: str) -> str:
+    """Has the server at `address` write all its tables; returns the folder.
+
+    Raises:
+        OSError: if it does not answer, or cannot write.
+    """
+    try:
+        return reverb.Client(address).checkpoint()
+    except RuntimeError as error:
+        raise OSError(f'the replay at {address} was not saved: {error}') from error
 
 
 def _free_port(port: int | None) -> int:

@@ -240,7 +240,7 @@ class TableSpec:
 def make_queue(
     name: str, max_size: int, signature: Signature, new_rows_per_item: int = 1
 ) -> TableSpec:
-    """Returns a queue: first in, first out, each item once, inserting blocks if full."""
+    """Returns a queue: each item is sampled once, in order; inserting waits if full."""
     return TableSpec(
         name=name,
         sampler='fifo',
@@ -301,7 +301,7 @@ def check_batch(spec: TableSpec, batch_size: int) -> None:
             f'error_buffer of table `{spec.name}` must be >= batch_size, got '
             f'{limit.error_buffer} < {batch_size}; at {limit.samples_per_insert} '
             f'samples per insert the limiter would stop the learner after '
-            f'{limit.error_buffer:g} samples, within its batch, and the actors as soon. '
+            f'{limit.error_buffer:g} samples, within its batch, and soon the actors. '
             'Use make_rate_limit.'
         )
 

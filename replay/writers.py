@@ -35,11 +35,11 @@ class RowWriter:
         address: of the replay server, 'host:port'.
         table: name.
         num_lanes: each with its own rows.
-        max_rows: most different rows of an item, but for one of padding.
+        num_rows: of an item.
         wait: is called about each second of a wait; see `core.Wait`.
         has_state: whether items have a second column, the state before their first row.
         chunk_length: rows that are compressed, sent and stored together; None takes
-            `max_rows`.
+            `num_rows`.
         max_pending: items of a lane that may wait.
 
     Raises:
@@ -52,7 +52,7 @@ class RowWriter:
         address: str,
         table: str,
         num_lanes: int,
-        max_rows: int,
+        num_rows: int,
         wait: core.Wait,
         has_state: bool = False,
         chunk_length: int | None = None,
@@ -63,13 +63,13 @@ class RowWriter:
         self._wait = wait
         self._has_state = has_state
         self._max_pending = max_pending
-        chunk_length = chunk_length or max_rows
+        chunk_length = chunk_length or num_rows
         client = reverb.Client(address)
         self._lanes = [
-            _LaneWriter(client, max_rows + 1, chunk_length, has_state)
+            _LaneWriter(client, num_rows, chunk_length, has_state)
             for _ in range(num_lanes)
         ]
-        self._rows = [collections.deque(maxlen=max_rows + 1) for _ in range(num_lanes)]
+        self._rows = [collections.deque(maxlen=num_rows) for _ in range(num_lanes)]
         self._pending = [0] * num_lanes
         self.num_items = 0
 
@@ -80,23 +80,16 @@ class RowWriter:
         columns = [row, state] if self._has_state else [row]
         self._rows[lane].append(self._lanes[lane].append(columns))
 
-    def create_item(
-        self, lane: int, num_rows: int, priority: float, repeat_last: int = 0
-    ) -> None:
+    def create_item(self, lane: int, priority: float) -> None:
         """Makes an item of the last `num_rows` rows of a lane; may block.
 
-        Args:
-            lane: in [0, num_lanes).
-            num_rows: at most `max_rows` + 1, all appended since `clear`.
-            priority: positive.
-            repeat_last: times that the last row is in the item once more.
+        They have to be consecutive: Reverb stores a first row and a length.
         """
-        rows = self._rows[lane]
-        span = [rows[i] for i in range(len(rows) - num_rows, len(rows))]
-        references = [row[0] for row in span]
-        references += references[-1:] * repeat_last
+        span = self._rows[lane]
         state = span[0][1] if self._has_state else None
-        self._lanes[lane].create_item(self._table, priority, references, state)
+        self._lanes[lane].create_item(
+            self._table, priority, [row[0] for row in span], state
+        )
         self.num_items += 1
         self._pending[lane] += 1
         if self._pending[lane] >= self._max_pending:
@@ -155,9 +148,9 @@ class _LaneWriter:
     """One Reverb writer, used through its binding, or whole where that is not there."""
 
     def __init__(
-        self, client: reverb.Client, max_rows: int, chunk_length: int, has_state: bool
+        self, client: reverb.Client, num_rows: int, chunk_length: int, has_state: bool
     ) -> None:
-        keep = max(max_rows, chunk_length)
+        keep = max(num_rows, chunk_length)
         self._writer = client.trajectory_writer(keep, validate_items=False)
         self._writer.configure(
             (0,), num_keep_alive_refs=keep, max_chunk_length=chunk_length

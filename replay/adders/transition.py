@@ -8,7 +8,7 @@ import numpy as np
 import tree
 
 from repertory.components import core, types
-from repertory.replay import rows, writers
+from repertory.replay import priorities, rows, writers
 from repertory.replay.adders import episodes
 
 PriorityFn = Callable[[dict, np.ndarray, np.ndarray, dict], np.ndarray]
@@ -40,6 +40,7 @@ class TransitionAdder(core.Adder):
         wait: is called while the table makes the actor wait.
         priority_fn: (first_extras [K, ...], reward [K], discount [K],
             last_extras [K, ...]) -> [K], positive; None gives each item priority 1.
+        max_abs_reward: rewards are clipped to plus or minus this; None: as they are.
 
     Raises:
         ValueError: if `n_step` or `discount` is out of range.
@@ -55,6 +56,7 @@ class TransitionAdder(core.Adder):
         num_lanes: int,
         wait: core.Wait,
         priority_fn: PriorityFn | None = None,
+        max_abs_reward: float | None = None,
     ) -> None:
         if n_step < 1:
             raise ValueError(f'n_step must be >= 1, got {n_step}.')
@@ -64,10 +66,11 @@ class TransitionAdder(core.Adder):
         self._n_step = n_step
         self._history = _History(n_step, discount) if priority_fn else None
         self._priority_fn = priority_fn
+        self._max_abs_reward = max_abs_reward
         # Steps of the running episode, by lane; -1 before its FIRST row.
         self._steps = np.full(num_lanes, -1)
         self._writer = writers.RowWriter(
-            address, table, num_lanes, max_rows=n_step + 1, wait=wait
+            address, table, num_lanes, num_rows=n_step + 1, wait=wait
         )
 
     @property
@@ -75,6 +78,9 @@ class TransitionAdder(core.Adder):
         return self._writer.num_items
 
     def add(self, row: types.Row) -> None:
+        limit = self._max_abs_reward
+        if limit is not None:
+            row = row._replace(reward=np.clip(row.reward, -limit, limit))
         packed = self._codec.encode(row)
         is_first = row.step_type == types.StepType.FIRST
         self._steps = episodes.count_steps(self._steps, is_first)
@@ -96,15 +102,17 @@ class TransitionAdder(core.Adder):
         ]
         lanes = np.array([*full, *(lane for lane, _ in short)], int)
         lengths = np.array([n] * len(full) + [length for _, length in short], int)
-        priorities = self._priorities(lanes, lengths)
-        for lane, priority in zip(full, priorities, strict=False):
-            writer.create_item(lane, n + 1, priority)
+        values = self._priorities(lanes, lengths)
+        for lane, priority in zip(full, values[: len(full)], strict=True):
+            writer.create_item(lane, priority)
         if short:
-            for lane, padding in zip(last, self._codec.padding(row, last), strict=True):
-                writer.append(lane, padding)
-            # One PADDING row stands for all of a window.
-            for (lane, m), priority in zip(short, priorities[len(full) :], strict=True):
-                writer.create_item(lane, m + 2, priority, repeat_last=n - m - 1)
+            padding = dict(zip(last, self._codec.padding(row, last), strict=True))
+            padded = dict.fromkeys(last, 0)
+            for (lane, m), priority in zip(short, values[len(full) :], strict=True):
+                for _ in range(n - m - padded[lane]):
+                    writer.append(lane, padding[lane])
+                padded[lane] = n - m
+                writer.create_item(lane, priority)
 
     def flush(self) -> None:
         self._writer.flush()
@@ -116,7 +124,7 @@ class TransitionAdder(core.Adder):
         if self._priority_fn is None or not len(lanes):
             return [1.0] * len(lanes)
         computed = self._priority_fn(*self._history.windows(lanes, lengths))
-        return episodes.check_priorities(computed, lanes).tolist()
+        return priorities.check(computed, lanes).tolist()
 
 
 class _History:
@@ -137,7 +145,9 @@ class _History:
             )
         self._time += 1
         slot = self._time % self._size
-        for buffer, leaf in zip(tree.flatten(self._rows), tree.flatten(kept)):
+        for buffer, leaf in zip(
+            tree.flatten(self._rows), tree.flatten(kept), strict=True
+        ):
             buffer[slot] = leaf
 
     def windows(self, lanes: np.ndarray, lengths: np.ndarray):

@@ -1,0 +1,192 @@
+"""Importance weights, and priorities written back off the critical path."""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+from collections.abc import Sequence
+
+import numpy as np
+import reverb
+import tensorflow as tf
+
+_LOGGER = logging.getLogger(__name__)
+_RETRY_SECONDS = 1.0
+_MAX_RETRIES = 20
+
+
+def importance_weights(probabilities: tf.Tensor, exponent: float) -> tf.Tensor:
+    """Returns the weights that undo the bias of prioritized sampling.
+
+    w_i = (N P(i))^-beta / max_j (N P(j))^-beta = (min_j P(j) / P(i))^beta, so
+    the table's size N cancels.
+
+    Reference: Schaul et al. (2016), "Prioritized Experience Replay", sec. 3.4,
+    https://arxiv.org/abs/1511.05952.
+
+    Args:
+        probabilities: float64 [B]; chance of drawing each item, in (0, 1].
+        exponent: beta, in [0, 1]; 0 turns the correction off.
+
+    Returns:
+        float32 [B], each in (0, 1]; the least likely item's weight is 1.
+
+    Raises:
+        ValueError: if `exponent` is outside [0, 1] or `probabilities` not rank 1.
+    """
+    if not 0.0 <= exponent <= 1.0:
+        raise ValueError(f'exponent must be in [0, 1], got {exponent}.')
+    tf.debugging.assert_shapes([(probabilities, ('B',))])
+    # The quotient first: an inverse of its own can overflow once cast to float32.
+    quotient = tf.reduce_min(probabilities) / probabilities  # [B]
+    return tf.cast(quotient**exponent, tf.float32)
+
+
+def check(priorities: np.ndarray, lanes: np.ndarray | None = None) -> np.ndarray:
+    """Returns the priorities as float64.
+
+    Args:
+        priorities: any shape.
+        lanes: where each comes from, for the message; None where it is not known.
+
+    Raises:
+        FloatingPointError: if one is not finite.
+        ValueError: if one is not positive: its item would never be sampled; or if
+            there is not one for each of `lanes`.
+    """
+    priorities = np.asarray(priorities, np.float64)
+    if lanes is not None and priorities.shape != lanes.shape:
+        raise ValueError(
+            f'priorities must be of shape {list(lanes.shape)}, one for each item, got '
+            f'{list(priorities.shape)}.'
+        )
+
+    def describe(is_bad: np.ndarray) -> str:
+        i = np.flatnonzero(is_bad)[0]
+        place = f'at index {i}' if lanes is None else f'in lane {lanes[i]}'
+        return f'{priorities.flat[i]} {place}'
+
+    is_finite = np.isfinite(priorities)
+    if not is_finite.all():
+        raise FloatingPointError(
+            f'priorities must be finite, got {describe(~is_finite)}; none of these '
+            f'{priorities.size} was written.'
+        )
+    if not (priorities > 0).all():
+        raise ValueError(
+            f'priorities must be > 0, got {describe(priorities <= 0)}; the item would '
+            'never be sampled: add a floor.'
+        )
+    return priorities
+
+
+class PriorityUpdater:
+    """Writes priorities back in a thread; a context manager.
+
+    Of an item that is named twice the last priority stays; items that are gone are
+    ignored. While `max_pending` calls wait, the next one waits too. A server that does
+    not answer is tried again for about 20 s.
+
+    Args:
+        addresses: of the replay servers; an item is known to one, the others ignore it.
+        table: name.
+        max_pending: calls that may wait to be written.
+    """
+
+    def __init__(
+        self, addresses: Sequence[str], table: str, max_pending: int = 16
+    ) -> None:
+        self._clients = [reverb.Client(address) for address in addresses]
+        self._table = table
+        self._queue = queue.Queue(maxsize=max_pending)
+        self._error: Exception | None = None
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(
+            target=self._run, name='priorities', daemon=True
+        )
+        self._thread.start()
+
+    def __call__(self, keys: np.ndarray, priorities: np.ndarray) -> None:
+        """Enqueues new priorities.
+
+        Args:
+            keys: uint64, any shape.
+            priorities: positive, of the same shape.
+
+        Raises:
+            FloatingPointError: if one is not finite; nothing is written then.
+            ValueError: if one is not positive, or the shapes differ.
+            RuntimeError: if an earlier update failed, or after `close`.
+        """
+        self._raise_error()
+        if self._stopping.is_set():
+            raise RuntimeError('the priority updater has been closed.')
+        keys, priorities = np.asarray(keys), check(priorities)
+        if keys.shape != priorities.shape:
+            raise ValueError(
+                'keys and priorities must have the same shape, got '
+                f'{list(keys.shape)} and {list(priorities.shape)}.'
+            )
+        while True:
+            try:
+                self._queue.put((keys, priorities), timeout=1.0)
+                return
+            except queue.Full:
+                self._raise_error()
+
+    def flush(self) -> None:
+        """Returns when all is written.
+
+        Raises:
+            RuntimeError: if an update failed.
+        """
+        self._queue.join()
+        self._raise_error()
+
+    def close(self) -> None:
+        """Writes what is pending, for some seconds at most; may be called twice."""
+        if not self._stopping.is_set():
+            self._stopping.set()
+            try:
+                self._queue.put(None, timeout=5.0)
+            except queue.Full:
+                _LOGGER.warning('the last priorities were not written in 5 s.')
+        self._thread.join(timeout=5.0)
+
+    def __enter__(self) -> PriorityUpdater:
+        return self
+
+    def __exit__(self, *unused) -> None:
+        self.close()
+
+    def _run(self) -> None:
+        while (update := self._queue.get()) is not None:
+            try:
+                if self._error is None:
+                    self._write(*update)
+            except Exception as error:  # The next call raises it.
+                self._error = error
+            finally:
+                self._queue.task_done()
+        self._queue.task_done()
+
+    def _write(self, keys: np.ndarray, priorities: np.ndarray) -> None:
+        updates = dict(
+            zip(keys.ravel().tolist(), priorities.ravel().tolist(), strict=True)
+        )
+        for client in self._clients:
+            for attempt in range(_MAX_RETRIES + 1):
+                try:
+                    client.mutate_priorities(self._table, updates=updates)
+                    break
+                except RuntimeError:
+                    if attempt == _MAX_RETRIES or self._stopping.wait(_RETRY_SECONDS):
+                        raise
+
+    def _raise_error(self) -> None:
+        if self._error is not None:
+            raise RuntimeError(
+                f'priorities of table `{self._table}` could not be written: '
+                f'{self._error}'
+            ) from self._error
