@@ -53,7 +53,10 @@ class Role:
 
 
 class VectorEnvironment(abc.ABC):
-    """N environments stepped in lockstep; see `types.TimeStep` for episode ends."""
+    """N environments stepped in lockstep, a context manager.
+
+    See `types.TimeStep` for episode ends.
+    """
 
     num_lanes: int
     spec: specs.EnvironmentSpec
@@ -72,6 +75,12 @@ class VectorEnvironment(abc.ABC):
     @abc.abstractmethod
     def close(self) -> None:
         """Ends processes and environments; may be called twice."""
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *unused) -> None:
+        self.close()
 
 
 class Actor(abc.ABC):

@@ -67,7 +67,7 @@ def run_experiment(
         folder.status,
     )
     if resume:
-        coordinator.restore(wiring.restored_counts(folder.path))
+        coordinator.restore(folder.saved_counts())
     with wiring.build_replay(
         experiment, topology, None, folder.path, resume, limited=False
     ) as replay:

@@ -15,6 +15,7 @@ from collections.abc import Collection
 from importlib import metadata
 from typing import Any
 
+from repertory.components import checkpointing
 from repertory.launch import records
 
 _PACKAGES = (
@@ -67,6 +68,11 @@ class RunFolder:
             return records.decode(json.loads(self.config.read_text()))
         except ValueError as error:
             raise ValueError(f'{self.config}: {error}') from error
+
+    def saved_counts(self) -> dict[str, float]:
+        """Returns the counts of the newest checkpoint; {} if there is none."""
+        path = checkpointing.latest(self.checkpoints)
+        return {} if path is None else checkpointing.load(path).metadata['counts']
 
     def description(self) -> dict[str, Any]:
         """Returns agent, environment and seed, and of each start how it was made."""
