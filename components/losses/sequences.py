@@ -42,8 +42,13 @@ def double_q_td_errors(
         ValueError: if the shapes do not fit, or `n` is less than 1.
     """
     tf.debugging.assert_shapes(
-        [(q, ('S', 'B', 'A')), (target_q, ('S', 'B', 'A')), (a_tm1, ('T', 'B'))],
-        message='q and target_q must be [T + 1, B, A], a_tm1 [T, B]',
+        [
+            (q, ('S', 'B', 'A')),
+            (target_q, ('S', 'B', 'A')),
+            (a_tm1, ('T', 'B')),
+            (valid, ('T', 'B')),
+        ],
+        message='q and target_q must be [T + 1, B, A], a_tm1 and valid [T, B]',
     )
     best = tf.argmax(q[1:], axis=-1, output_type=tf.int32)
     v_t = value.select(target_q[1:], best)  # [T, B]

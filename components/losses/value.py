@@ -15,7 +15,7 @@ def select(values: tf.Tensor, action: tf.Tensor) -> tf.Tensor:
         [(values, (*_axes(action), 'A')), (action, _axes(action))],
         message='values must be [..., A] for action [...]',
     )
-    return tf.gather(values, action, axis=-1, batch_dims=action.shape.rank)
+    return tf.gather(values, action, axis=-1, batch_dims=len(action.shape))
 
 
 def double_q_target(
@@ -115,4 +115,4 @@ def huber(x: tf.Tensor, delta: float = 1.0) -> tf.Tensor:
 
 
 def _axes(x: tf.Tensor) -> tuple[str, ...]:
-    return tuple(f'axis_{i}' for i in range(x.shape.rank))
+    return tuple(f'axis_{i}' for i in range(len(x.shape)))

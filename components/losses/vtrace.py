@@ -45,7 +45,8 @@ def vtrace(
         bootstrap_value: float [B]; V(s_T).
         valid: bool [T, B]; False where s_t ended an episode. None if all are valid.
         lambda_: in [0, 1]; 1 in the paper's experiments.
-        clip_rho: rho-bar, at least `clip_c`; None for no clipping, as for the others.
+        clip_rho: rho-bar; the paper's analysis wants it no less than `clip_c`. None
+            for no clipping, as for the other two.
         clip_c: c-bar.
         clip_pg_rho: rho-bar of the policy gradient.
 
@@ -101,8 +102,3 @@ def _check(
             raise ValueError(
                 f'{name} must be > 0, got {threshold}; None turns clipping off.'
             )
-    if clip_rho is not None and (clip_c is None or clip_c > clip_rho):
-        raise ValueError(
-            f'clip_c must be <= clip_rho, got {clip_c} > {clip_rho}; V-trace is '
-            'analysed for that only (sec. 4.1 of the paper).'
-        )

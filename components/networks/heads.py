@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
 import sonnet as snt
 import tensorflow as tf
 
@@ -64,3 +66,65 @@ class PolicyValueHead(snt.Module):
     def __call__(self, features: tf.Tensor) -> PolicyValue:
         value = tf.squeeze(self._value(features), axis=-1)
         return PolicyValue(self._policy(features), value)
+
+
+class CategoricalDistribution(NamedTuple):
+    """A distribution of values on a fixed support."""
+
+    logits: tf.Tensor  # float32 [N, K]
+    support: tf.Tensor  # float32 [K]
+
+    def mean(self) -> tf.Tensor:
+        """Returns float32 [N]."""
+        return tf.linalg.matvec(tf.nn.softmax(self.logits), self.support)
+
+
+class CategoricalHead(snt.Module):
+    """A distribution of values on `num_atoms` points from `vmin` to `vmax`."""
+
+    def __init__(
+        self, vmin: float, vmax: float, num_atoms: int = 51, name: str | None = None
+    ):
+        """Makes the head.
+
+        Raises:
+            ValueError: if vmin >= vmax, or there are fewer than 2 atoms.
+        """
+        super().__init__(name=name)
+        if vmin >= vmax:
+            raise ValueError(f'vmin must be < vmax, got {vmin} and {vmax}.')
+        if num_atoms < 2:
+            raise ValueError(f'num_atoms must be >= 2, got {num_atoms}.')
+        self._support = np.linspace(vmin, vmax, num_atoms, dtype=np.float32)
+        self._layer = snt.Linear(num_atoms)
+
+    def __call__(self, features: tf.Tensor) -> CategoricalDistribution:
+        return CategoricalDistribution(
+            self._layer(features), tf.constant(self._support)
+        )
+
+
+class ValueHead(snt.Module):
+    """One value for each lane, float32 [N]."""
+
+    def __init__(self, name: str | None = None):
+        super().__init__(name=name)
+        self._layer = snt.Linear(1)
+
+    def __call__(self, features: tf.Tensor) -> tf.Tensor:
+        return tf.squeeze(self._layer(features), axis=-1)
+
+
+class TanhPolicyHead(snt.Module):
+    """Actions in (-1, 1) of a given shape; near 0 at the start of training."""
+
+    def __init__(self, action_shape: Sequence[int], name: str | None = None):
+        super().__init__(name=name)
+        self._shape = tuple(action_shape)
+        self._layer = snt.Linear(
+            math.prod(self._shape), w_init=snt.initializers.VarianceScaling(1e-4)
+        )
+
+    def __call__(self, features: tf.Tensor) -> tf.Tensor:
+        flat = tf.tanh(self._layer(features))
+        return tf.reshape(flat, [-1, *self._shape])  # [N, *action_shape]
