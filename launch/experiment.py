@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import dm_env
+import tyro
 
 from repertory.agents import builder
 from repertory.components import specs
@@ -87,13 +88,14 @@ class ExperimentConfig:
         TypeError: if the agent or the environment is of a wrong kind.
     """
 
-    agent: builder.AgentConfig
+    # What tyro is told here only concerns the command line.
+    agent: Annotated[builder.AgentConfig, tyro.conf.arg(name='')]
     """The agent's hyperparameters."""
 
-    environment: str | EnvironmentFactory
+    environment: tyro.conf.Suppress[str | EnvironmentFactory]
     """A name such as `catch` or `gym:CartPole-v1`, or a function of a seed."""
 
-    networks: NetworksFactory | None = None
+    networks: tyro.conf.Suppress[NetworksFactory | None] = None
     """Makes the networks from the environment's specs; None: the agent's own."""
 
     seed: int = 0

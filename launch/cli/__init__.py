@@ -1,0 +1,1 @@
+"""The `repertory` command; importing it imports no TensorFlow."""

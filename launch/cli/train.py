@@ -1,0 +1,234 @@
+"""`repertory train AGENT`: every field of the configs is a flag."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import dataclasses
+import functools
+import importlib
+import json
+import logging
+import pathlib
+import pkgutil
+import sys
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
+
+import tyro
+
+from repertory import agents
+from repertory.agents import builder
+from repertory.launch import display as display_lib
+from repertory.launch import experiment as experiment_lib
+from repertory.launch import records, run_folder
+
+_TOPOLOGY_FILE = 'topology.json'
+_NO_PREFIX: Any = tyro.conf.arg(name='')
+
+Launch = Literal['processes', 'threads', 'sync']
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Request:
+    """What was asked for on the command line."""
+
+    experiment: experiment_lib.ExperimentConfig
+    topology: experiment_lib.Topology
+    launch: Launch
+    run_dir: pathlib.Path | None
+    resume: pathlib.Path | None
+
+
+def agent_names() -> list[str]:
+    """Returns the agents' command names: folders of `agents/` that have a config."""
+    return [
+        module.name.replace('_', '-')
+        for module in pkgutil.iter_modules(agents.__path__)
+        if module.ispkg
+        and (pathlib.Path(agents.__path__[0]) / module.name / 'config.py').exists()
+    ]
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Trains; returns 0 at the run's end, 1 after a failure, 128 + n after a signal."""
+    request = _parse(list(arguments))
+    if request is None:
+        return 0
+    experiment_lib.check_together(request.experiment, request.topology)
+    # A wrong name, a missing package or ROM is found before anything starts.
+    request.experiment.make_environment(request.experiment.seed).close()
+    folder = _open_folder(request)
+    print(f'run folder: {folder.path}', flush=True)
+    folder.logs.mkdir(exist_ok=True)
+    logging.basicConfig(filename=folder.logs / 'launcher.log', level=logging.INFO)
+    title = f'{folder.path.name} ({request.launch})'
+    run = _run_here if request.launch == 'sync' else _run_program
+    code, failure = run(request, folder, title)
+    with contextlib.suppress(ValueError, FileNotFoundError):  # Nothing to draw yet.
+        from repertory.launch import plots
+
+        print(f'learning curve: {plots.plot_run(folder.path)}')
+    print(
+        f'logs:     {folder.logs}\n'
+        f'evaluate: repertory eval {folder.path}\n'
+        f'resume:   repertory train --resume {folder.path}\n'
+        f'plot:     repertory plot {folder.path}',
+        flush=True,
+    )
+    if failure:
+        print(failure, file=sys.stderr, flush=True)
+    return code
+
+
+def _parse(arguments: list[str]) -> _Request | None:
+    first = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    first.add_argument('--resume', type=pathlib.Path)
+    first.add_argument('--preset', default='default')
+    known, _ = first.parse_known_args(arguments)
+    if known.resume is not None:
+        if arguments and not arguments[0].startswith('-'):
+            arguments = arguments[1:]
+        folder = run_folder.open_run(known.resume)
+        experiment = folder.load_config()
+        topology = records.decode(_read_json(folder.path / _TOPOLOGY_FILE))
+        return _cli(arguments, 'repertory train', experiment, topology)
+    names = agent_names()
+    if not arguments or arguments[0] not in names:
+        if arguments and arguments[0] in ('-h', '--help'):
+            print(
+                'usage: repertory train AGENT ...\n       repertory train --resume DIR'
+            )
+            print(f'\nagents: {", ".join(names)}')
+            return None
+        given = arguments[0] if arguments else 'none'
+        raise ValueError(f'agent must be one of {", ".join(names)}, got {given!r}.')
+    agent, *arguments = arguments
+    presets = _presets(agent)
+    if known.preset not in presets:
+        raise ValueError(
+            f'preset must be one of {", ".join(presets)}, got {known.preset!r}.'
+        )
+    experiment = experiment_lib.ExperimentConfig(
+        agent=presets[known.preset], environment=''
+    )
+    request = _cli(
+        arguments, f'repertory train {agent}', experiment, experiment_lib.Topology()
+    )
+    if not request.experiment.environment:
+        raise ValueError(
+            "env must be an environment's name, got none; for example --env catch."
+        )
+    return request
+
+
+def _presets(agent: str) -> dict[str, builder.AgentConfig]:
+    name = agent.replace('-', '_')
+    module = importlib.import_module(f'repertory.agents.{name}.config')
+    return {'default': module.Config(), **getattr(module, 'PRESETS', {})}
+
+
+def _request(
+    experiment: Annotated[experiment_lib.ExperimentConfig, _NO_PREFIX],
+    topology: Annotated[experiment_lib.Topology, _NO_PREFIX],
+    env: str | None = None,
+    preset: str = 'default',
+    launch: Launch = 'processes',
+    run_dir: pathlib.Path | None = None,
+    resume: pathlib.Path | None = None,
+) -> _Request:
+    """Trains an agent in an environment.
+
+    Args:
+        experiment: what is run.
+        topology: how it is laid out.
+        env: An environment's name: catch, gym:CartPole-v1, atari:Pong, ...
+        preset: A set of hyperparameters, of which the other flags change some.
+        launch: A process a node, a thread a node, or all in one thread.
+        run_dir: The folder of the run's records; by default a new one in runs/.
+        resume: The folder of a run to continue, with its own settings.
+    """
+    del preset
+    if env is not None:
+        experiment = dataclasses.replace(experiment, environment=env)
+    return _Request(
+        experiment=experiment,
+        topology=topology,
+        launch=launch,
+        run_dir=run_dir,
+        resume=resume,
+    )
+
+
+def _cli(
+    arguments: list[str],
+    program: str,
+    experiment: experiment_lib.ExperimentConfig,
+    topology: experiment_lib.Topology,
+) -> _Request:
+    command = functools.partial(_request, experiment=experiment, topology=topology)
+    return tyro.cli(command, prog=program, args=arguments)
+
+
+def _open_folder(request: _Request) -> run_folder.RunFolder:
+    experiment = request.experiment
+    if request.resume is not None:
+        folder = run_folder.open_for_resume(request.resume, experiment)
+    else:
+        agent = type(experiment.agent).__module__.split('.')[-2]
+        names = {
+            'agent': agent,
+            'environment': experiment.environment_name,
+            'seed': experiment.seed,
+        }
+        path = request.run_dir or run_folder.default_path(**names)
+        folder = run_folder.create(path, experiment, **names)
+    run_folder.write_json(
+        folder.path / _TOPOLOGY_FILE, records.encode(request.topology)
+    )
+    return folder
+
+
+def _read_json(path: pathlib.Path) -> Any:
+    return json.loads(path.read_text())
+
+
+def _run_program(
+    request: _Request, folder: run_folder.RunFolder, title: str
+) -> tuple[int, str]:
+    """Returns the exit code and what failed, in words."""
+    from repertory.launch import launcher, program
+
+    made = program.make_program(
+        request.experiment,
+        request.topology,
+        folder.path,
+        resume=request.resume is not None,
+    )
+    run = launcher.launch(
+        made,
+        request.launch,
+        folder.path,
+        program.process_environments(request.topology),
+    )
+    with display_lib.Display(folder.status, title):
+        result = run.wait()
+    failure = ''
+    if result.failed_node:
+        failure = f'\n{result.failed_node} {result.failure}'
+    return result.exit_code, failure
+
+
+def _run_here(
+    request: _Request, folder: run_folder.RunFolder, title: str
+) -> tuple[int, str]:
+    from repertory.launch import local
+
+    with display_lib.Display(folder.status, title):
+        local.run_experiment(
+            request.experiment,
+            request.topology,
+            folder.path,
+            resume=request.resume is not None,
+        )
+    return 0, ''
