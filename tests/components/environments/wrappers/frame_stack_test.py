@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from repertory.components.environments import vector
+from repertory.components.environments.wrappers import frame_stack, single_precision
+from tests import conformance, fakes
+
+ACTION = np.int32(0)
+
+
+def test_it_conforms_to_dm_env():
+    conformance.check(
+        lambda: single_precision.wrap(
+            frame_stack.FrameStack(fakes.NestedEnvironment(), 3)
+        )
+    )
+
+
+@pytest.mark.parametrize('truncated', [True, False])
+def test_frames_are_of_one_episode_and_the_first_is_repeated(truncated):
+    environment = frame_stack.FrameStack(
+        fakes.ScriptedEnvironment([(1, 1), (1, 1, 1, 1)], truncated), 3
+    )
+    steps = [environment.reset()] + [environment.step(ACTION) for _ in range(7)]
+    frames = [step.observation.tolist() for step in steps]
+    assert [episode for episode, _ in frames] == [[0] * 3] * 3 + [[1] * 3] * 5
+    times = [[0, 0, 0], [0, 0, 1], [0, 1, 2]]
+    assert [time for _, time in frames] == [*times, *times, [1, 2, 3], [2, 3, 4]]
+
+
+def test_nests_and_bounds_get_a_last_axis():
+    lanes = vector.SerialVectorEnvironment(
+        [frame_stack.FrameStack(fakes.NestedEnvironment(), 2)]
+    )
+    spec = lanes.spec.observations
+    assert spec['pixels'].shape == (4, 3, 1, 2)
+    assert spec['pixels'].maximum == 255
+    assert spec['body'][0].shape == (2,)
+    observation = lanes.reset().observation
+    assert observation['body'][1]['contact'].shape == (1, 3, 2)
+    assert observation['body'][1]['contact'].dtype == bool
+
+
+def test_a_stack_of_0_is_refused():
+    with pytest.raises(ValueError, match='num_frames must be >= 1, got 0'):
+        frame_stack.FrameStack(fakes.NestedEnvironment(), 0)
