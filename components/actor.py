@@ -49,6 +49,7 @@ class PolicyActor(core.Actor):
         self._step = tf.function(
             self._step_with_state if self._has_state else self._step_without_state,
             input_signature=self._signature(),
+            autograph=False,  # Its conversion takes seconds at the start.
         ).get_concrete_function()
 
     def _signature(self) -> list:

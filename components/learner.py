@@ -78,7 +78,8 @@ class SGDLearner(core.Learner):
         self._metric_names: list[str] = []
         optimizer.initialize(self._trained)
         self._copy_targets()
-        self._step = tf.function(self._steps_of_call)
+        # Without autograph, whose conversion takes seconds at the start.
+        self._step = tf.function(self._steps_of_call, autograph=False)
         self._seconds = {'wait': 0.0, 'learn': 0.0}
 
     @property
@@ -171,15 +172,16 @@ class SGDLearner(core.Learner):
                 tree.map_structure(lambda x: x[0], samples)
             )
             return priorities, metrics
-        all_priorities = tf.TensorArray(tf.float32, num_steps)
-        all_metrics = tf.TensorArray(tf.float32, num_steps)
-        for k in tf.range(num_steps):
-            priorities, metrics = self._one_step(
-                tree.map_structure(lambda x: x[k], samples)  # noqa: B023
-            )
-            all_priorities = all_priorities.write(k, priorities)
-            all_metrics = all_metrics.write(k, metrics)
-        return all_priorities.stack(), tf.reduce_mean(all_metrics.stack(), axis=0)
+        arrays = [tf.TensorArray(tf.float32, num_steps) for _ in range(2)]
+
+        def body(k, priorities, metrics):
+            new = self._one_step(tree.map_structure(lambda x: x[k], samples))
+            return k + 1, priorities.write(k, new[0]), metrics.write(k, new[1])
+
+        _, priorities, metrics = tf.while_loop(
+            lambda k, *_: k < num_steps, body, (0, *arrays), parallel_iterations=1
+        )
+        return priorities.stack(), tf.reduce_mean(metrics.stack(), axis=0)
 
     def _one_step(self, sample: types.Sample) -> tuple[tf.Tensor, tf.Tensor]:
         with tf.GradientTape(watch_accessed_variables=False) as tape:
@@ -199,17 +201,19 @@ class SGDLearner(core.Learner):
         self._steps.assign_add(1)
         if self._targets:
             period = self._config.target_update_period
-            if tf.equal(self._steps % period, 0):
-                self._copy_targets()
+            tf.cond(self._steps % period == 0, self._copy_targets, tf.no_op)
         metrics = {'loss': loss, 'gradient_norm': norm, **output.metrics}
         self._metric_names = list(metrics)
         return tf.cast(output.priorities, tf.float32), tf.stack(
             [tf.cast(value, tf.float32) for value in metrics.values()]
         )
 
-    def _copy_targets(self) -> None:
-        for source, copy in zip(self._sources, self._targets):
-            copy.assign(source)
+    def _copy_targets(self) -> tf.Operation | None:
+        copies = [
+            copy.assign(source, read_value=False)
+            for source, copy in zip(self._sources, self._targets, strict=True)
+        ]
+        return None if tf.executing_eagerly() else tf.group(*copies)
 
 
 def _variables(modules: Sequence[snt.Module]) -> list[tf.Variable]:

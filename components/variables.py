@@ -56,6 +56,7 @@ class VariableClient:
         self._assign = tf.function(
             self._assign_all,
             input_signature=[[tf.TensorSpec(v.shape, v.dtype) for v in variables]],
+            autograph=False,
         )
 
     def _assign_all(self, values: Sequence[tf.Tensor]) -> None:
