@@ -8,7 +8,7 @@ import sonnet as snt
 import tensorflow as tf
 
 from repertory.components import types
-from repertory.components.networks import observations
+from repertory.components.networks import normalization, observations
 
 Activation = Callable[[tf.Tensor], tf.Tensor]
 
@@ -167,3 +167,64 @@ class ActionRewardTorso(snt.Module):
             reward = tf.clip_by_value(reward, -limit, limit)
         parts = (self._torso(observation['observation']), observation['action'], reward)
         return observations.flatten_observation(parts)
+
+
+class LayerNormMLP(snt.Module):
+    """Linear, layer normalization, tanh, then layers with ELU; any nest is flattened.
+
+    The first layer's features are kept in a fixed range, whatever the observations'
+    scale is.
+
+    Reference: Hoffman et al. (2020), "Acme", control agents,
+    https://arxiv.org/abs/2006.00979.
+    """
+
+    def __init__(self, layer_sizes: Sequence[int], name: str | None = None):
+        super().__init__(name=name)
+        init = snt.initializers.VarianceScaling(0.333, 'fan_out', 'uniform')
+        self._first = snt.Linear(layer_sizes[0], w_init=init)
+        self._norm = normalization.LayerNorm()
+        self._rest = snt.nets.MLP(
+            layer_sizes[1:], w_init=init, activation=tf.nn.elu, activate_final=True
+        )
+
+    def __call__(self, inputs: types.Nest) -> tf.Tensor:
+        flat = observations.flatten_observation(inputs)
+        return self._rest(tf.tanh(self._norm(self._first(flat))))
+
+
+class LateActionMLP(snt.Module):
+    """Layers over (observation, action) where the action joins at the second layer.
+
+    Reference: Lillicrap et al. (2016), "Continuous control with deep reinforcement
+    learning", sec. 7, https://arxiv.org/abs/1509.02971.
+    """
+
+    def __init__(
+        self,
+        layer_sizes: Sequence[int],
+        activation: Activation = tf.nn.relu,
+        name: str | None = None,
+    ):
+        """Makes the torso.
+
+        Args:
+            layer_sizes: at least two.
+            activation: after each layer.
+            name: of the module.
+
+        Raises:
+            ValueError: if there is no second layer.
+        """
+        super().__init__(name=name)
+        if len(layer_sizes) < 2:
+            raise ValueError(
+                f'layer_sizes must have at least two entries, got {layer_sizes}; the '
+                'action joins at the second layer.'
+            )
+        self._first = MLP(layer_sizes[:1], activation)
+        self._rest = MLP(layer_sizes[1:], activation)
+
+    def __call__(self, inputs: tuple[types.Nest, types.Nest]) -> tf.Tensor:
+        observation, action = inputs
+        return self._rest((self._first(observation), action))

@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import sonnet as snt
+import tensorflow as tf
+
+from repertory.components.networks import recurrent
+
+T, N, F, H = 7, 4, 5, 6
+
+
+class HalfState(recurrent.LSTM):
+    """Begins each episode at 0.5."""
+
+    def initial_state(self, num_lanes):
+        return snt.LSTMState(*[tf.fill([num_lanes, H], 0.5)] * 2)
+
+
+@pytest.fixture(params=['zeros', 'trainable', 'custom'])
+def core(request):
+    tf.random.set_seed(1)
+    if request.param == 'custom':
+        made = HalfState(H)
+    else:
+        made = recurrent.LSTM(H, trainable_initial_state=request.param == 'trainable')
+    made.step(tf.zeros([N, F]), made.initial_state(N))
+    for variable in made.trainable_variables:
+        variable.assign_add(tf.random.normal(variable.shape, stddev=0.3))
+    return made
+
+
+@pytest.fixture
+def data():
+    random = np.random.default_rng(0)
+    inputs, state = random.normal(size=(T, N, F)), random.normal(size=(2, N, H))
+    reset = random.random((T, N)) < 0.3
+    reset[:, 0], reset[0, 1], reset[T - 1, 2] = False, True, True
+    tensors = [tf.constant(x, tf.float32) for x in (inputs, *state)]
+    return tensors[0], snt.LSTMState(*tensors[1:]), tf.constant(reset)
+
+
+def by_steps(core, inputs, state, reset):
+    outputs = []
+    initial = core.initial_state(N)
+    for t in range(T):
+        mask = reset[t][:, tf.newaxis]
+        state = snt.LSTMState(
+            tf.where(mask, initial.hidden, state.hidden),
+            tf.where(mask, initial.cell, state.cell),
+        )
+        output, state = core.step(inputs[t], state)
+        outputs.append(output)
+    return tf.stack(outputs), state
+
+
+def with_gradients(core, unroll, inputs, state):
+    """Returns outputs, the last state, and gradients of a loss on all of them."""
+    weight = tf.constant(np.random.default_rng(1).normal(size=(T, N, H)), tf.float32)
+    with tf.GradientTape() as tape:
+        tape.watch([inputs, *state])
+        outputs, last = unroll(inputs, state)
+        loss = tf.reduce_sum(outputs * weight)
+        loss += tf.reduce_sum(last.cell * weight[1])
+        loss += tf.reduce_sum(last.hidden * weight[2])
+    sources = [inputs, *state, *core.trainable_variables]
+    return [outputs, *last, *tape.gradient(loss, sources)]
+
+
+@pytest.mark.parametrize('static', [False, True])
+@pytest.mark.parametrize('graph', [False, True])
+def test_unroll_is_step_after_step(core, data, static, graph):
+    inputs, state, reset = data
+    expected = with_gradients(
+        core, lambda i, s: by_steps(core, i, s, reset), inputs, state
+    )
+
+    def run(inputs, state):
+        return with_gradients(
+            core, lambda i, s: core.unroll(i, s, reset, static), inputs, state
+        )
+
+    actual = (tf.function(run) if graph else run)(inputs, state)
+    assert len(actual) == len(expected)
+    for got, want in zip(actual, expected, strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-5, atol=2e-6)
+
+
+def test_a_trainable_initial_state_learns_only_where_lanes_are_reset(data):
+    inputs, state, reset = data
+    core = recurrent.LSTM(H, trainable_initial_state=True)
+    for mask, moved in ((tf.zeros_like(reset), False), (reset, True)):
+        with tf.GradientTape() as tape:
+            outputs, _ = core.unroll(inputs, state, mask)
+            loss = tf.reduce_sum(outputs)
+        variables = [v for v in core.trainable_variables if v.shape == [H]]
+        assert len(variables) == 2
+        for gradient in tape.gradient(loss, variables):
+            assert (np.abs(gradient).max() > 0) == moved
+
+
+def test_the_shapes_may_be_unknown_when_the_graph_is_traced(core, data):
+    inputs, state, reset = data
+    signature = (
+        tf.TensorSpec([None, None, F]),
+        snt.LSTMState(*[tf.TensorSpec([None, H])] * 2),
+        tf.TensorSpec([None, None], tf.bool),
+    )
+    traced = tf.function(core.unroll, input_signature=signature)
+    np.testing.assert_allclose(
+        traced(inputs, state, reset)[0],
+        core.unroll(inputs, state, reset)[0],
+        rtol=1e-5,
+        atol=1e-6,
+    )
+    with pytest.raises(ValueError, match='known length for static=True'):
+        tf.function(lambda *x: core.unroll(*x, static=True)).get_concrete_function(
+            *signature
+        )
+
+
+def test_unroll_refuses_shapes_that_do_not_fit(core, data):
+    inputs, state, reset = data
+    with pytest.raises(ValueError, match='inputs must be'):
+        core.unroll(inputs, state, reset[:-1])
