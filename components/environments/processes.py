@@ -27,9 +27,10 @@ _ALIGNMENT = 64  # bytes, so that workers share no cache line
 class ProcessVectorEnvironment(core.VectorEnvironment):
     """Steps lanes in worker processes; for environments that take 100 us and more.
 
-    Workers are fresh interpreters, import no TensorFlow, and end with this process.
-    Steps pass through shared memory that has no name, so nothing can be left behind.
-    What the environments return is checked as in `vector.SerialVectorEnvironment`.
+    Workers are fresh interpreters, import no TensorFlow, and end with the thread that
+    made them. Steps pass through shared memory without a name, so that nothing can be
+    left behind. What the environments return is checked as in
+    `vector.SerialVectorEnvironment`.
 
     Args:
         factories: one a lane, each making one environment; pickled by cloudpickle.
@@ -159,8 +160,8 @@ class Layout:
         ]
         self._entries = []
         offset = 0
-        for dtype, shape in leaves:
-            shape = (num_lanes, *shape)
+        for dtype, lane_shape in leaves:
+            shape = (num_lanes, *lane_shape)
             self._entries.append((offset, dtype, shape))
             size = dtype.itemsize * int(np.prod(shape, dtype=int))
             offset += -(-size // _ALIGNMENT) * _ALIGNMENT
@@ -169,12 +170,15 @@ class Layout:
     def map(self, file_descriptor: int) -> Views:
         """Returns arrays over the memory, which lives as long as they do."""
         memory = mmap.mmap(file_descriptor, self.num_bytes)
-        arrays = [
+        arrays: list[np.ndarray] = [
             np.ndarray(shape, dtype, buffer=memory, offset=offset)
             for offset, dtype, shape in self._entries
         ]
         first_action = 3 + self._num_observations
-        return Views(*arrays[:3], arrays[3:first_action], arrays[first_action:])
+        step_type, reward, discount = arrays[:3]
+        return Views(
+            step_type, reward, discount, arrays[3:first_action], arrays[first_action:]
+        )
 
 
 class _Worker:

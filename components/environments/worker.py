@@ -34,7 +34,7 @@ def main() -> None:
     except (EOFError, ConnectionError):
         pass  # the parent has closed the pipe: the end.
     except Exception as error:
-        kind = RuntimeError
+        kind: type[Exception] = RuntimeError
         if isinstance(error, FloatingPointError):
             kind = FloatingPointError
         pipe.send((kind, traceback.format_exc()))

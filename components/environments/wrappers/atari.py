@@ -39,7 +39,7 @@ class AtariFrames(dm_env.Environment):
         max_frames: of one episode, counted with the first no-ops.
 
     Raises:
-        ValueError: if there is no such game.
+        ValueError: if there is no such game or its ROM is missing.
     """
 
     def __init__(
@@ -55,13 +55,18 @@ class AtariFrames(dm_env.Environment):
         sticky_actions: float = 0.0,
         max_frames: int = MAX_FRAMES,
     ):
-        rom = rom_name(game)
+        rom = roms.get_rom_path(rom_name(game))
+        if rom is None:
+            raise ValueError(
+                f'game must be one whose ROM is installed, got {game!r}; install '
+                'ale-py anew.'
+            )
         self._random = np.random.default_rng(seed)
         ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
         self._ale = ale_py.ALEInterface()
         self._ale.setInt('random_seed', seed)
         self._ale.setFloat('repeat_action_probability', sticky_actions)
-        self._ale.loadROM(roms.get_rom_path(rom))
+        self._ale.loadROM(rom)
         self._actions = (
             self._ale.getLegalActionSet()
             if full_action_set

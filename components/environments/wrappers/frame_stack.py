@@ -30,7 +30,9 @@ class FrameStack(base.EnvironmentWrapper):
         super().__init__(environment)
         if num_frames < 1:
             raise ValueError(f'num_frames must be >= 1, got {num_frames}.')
-        self._frames = collections.deque(maxlen=num_frames)
+        self._frames: collections.deque[types.Nest] = collections.deque(
+            maxlen=num_frames
+        )
         self._num_frames = num_frames
         self._single_array = isinstance(environment.observation_spec(), specs.Array)
 
