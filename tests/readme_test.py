@@ -47,7 +47,7 @@ def test_the_environment_can_be_learned(names, tmp_path):
         experiment.ExperimentConfig(
             agent=apex_dqn.Config(),
             environment=names['Guess'],
-            max_actor_steps=10_000,
+            max_actor_steps=20_000,
         ),
         run_dir=tmp_path / 'run',
     )
