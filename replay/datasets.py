@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import queue
-import threading
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import reverb
 import tensorflow as tf
 
-from repertory.components import core, types
-from repertory.replay import info, rows, tables
+from repertory.components import types
+from repertory.replay import info, prefetching, rows, tables
+
+Prefetcher = prefetching.Prefetcher
 
 _SIGNATURE_TIMEOUT_SECONDS = 60.0
 
@@ -140,7 +139,8 @@ def _make_dataset(
         )
 
     dataset = dataset.batch(num_items, drop_remainder=True)
-    dataset = dataset.map(to_sample)
+    # Converted by autograph it would take seconds to start.
+    dataset = dataset.map(tf.autograph.experimental.do_not_convert(to_sample))
     return dataset.prefetch(1) if prefetch else dataset
 
 
@@ -176,83 +176,8 @@ def check_signature(
         )
 
 
-class Prefetcher(Iterator[types.Sample]):
-    """Takes samples of a dataset in a thread, so that a wait can be told and ended.
-
-    Args:
-        dataset: of samples.
-        wait: is called about each second that `next` waits; see `core.Wait`.
-        describe: returns what is waited for, in words.
-        size: samples taken ahead.
-
-    Raises:
-        StopIteration: from `next`, if the dataset ends.
-        RuntimeError: from `next`, after `close`.
-    """
-
-    def __init__(
-        self,
-        dataset: tf.data.Dataset,
-        wait: core.Wait,
-        describe: Callable[[], str] = lambda: 'a sample',
-        size: int = 1,
-    ) -> None:
-        self._wait = wait
-        self._describe = describe
-        self._queue = queue.Queue(maxsize=size)
-        self._closed = threading.Event()
-        self._thread = threading.Thread(
-            target=self._run, args=(dataset,), name='prefetcher', daemon=True
-        )
-        self._thread.start()
-
-    def __next__(self) -> types.Sample:
-        start = time.monotonic()
-        while True:
-            if self._closed.is_set():
-                raise RuntimeError('the prefetcher has been closed.')
-            try:
-                sample, error = self._queue.get(timeout=1.0)
-            except queue.Empty:
-                self._wait(self._describe(), time.monotonic() - start)
-                continue
-            if error is not None:
-                self._put(None, error)  # For whoever asks again.
-                raise error
-            return sample
-
-    def close(self) -> None:
-        """Ends the thread, unless it waits for a table: that ends with the server."""
-        self._closed.set()
-        self._thread.join(timeout=2.0)
-
-    def __enter__(self) -> Prefetcher:
-        return self
-
-    def __exit__(self, *unused) -> None:
-        self.close()
-
-    def _run(self, dataset: tf.data.Dataset) -> None:
-        try:
-            for sample in dataset:
-                if not self._put(sample, None):
-                    return
-            self._put(None, StopIteration())
-        except Exception as error:  # It is raised where it is missed.
-            self._put(None, error)
-
-    def _put(self, sample: types.Sample | None, error: Exception | None) -> bool:
-        while not self._closed.is_set():
-            try:
-                self._queue.put((sample, error), timeout=0.2)
-                return True
-            except queue.Full:
-                continue
-        return False
-
-
-def describe_wait(addresses: Sequence[str], table: str) -> Callable[[], str]:
-    """Returns a function that says what sampling from `table` waits for."""
+def describe_wait(addresses: Sequence[str]) -> Callable[[], str]:
+    """Returns a function that says what sampling from these servers waits for."""
 
     def describe() -> str:
         waiting = []
@@ -263,10 +188,10 @@ def describe_wait(addresses: Sequence[str], table: str) -> Callable[[], str]:
                 waiting.append(str(error))
                 continue
             waiting += [
-                f'table `{t.name}` has {t.size} of min_size {t.min_size} items, waits '
-                f'for {t.waits_for or "nothing"}; are the actors alive?'
+                f'table `{t.name}` waits for {t.waits_for}; are the actors alive?'
+                if t.waits_for
+                else f'table `{t.name}` can be sampled: {t.size} items'
                 for t in found
-                if t.name == table
             ]
         return ' | '.join(waiting)
 

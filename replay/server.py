@@ -43,7 +43,7 @@ class ReplayServer:
         restore: bool = False,
         limited: bool = True,
     ) -> None:
-        self._specs = tuple(table_specs)
+        self.table_specs = tuple(table_specs)
         self.port = _free_port(port)
         checkpointer = None
         if checkpoint_dir is not None:
@@ -55,7 +55,7 @@ class ReplayServer:
                 )
             folder.mkdir(parents=True, exist_ok=True)
             checkpointer = reverb.checkpointers.DefaultCheckpointer(str(folder))
-        for spec in self._specs:
+        for spec in self.table_specs:
             _LOGGER.info(
                 'table `%s`: up to %d items, about %.1f MB when full, less what '
                 'compression saves',
@@ -64,15 +64,10 @@ class ReplayServer:
                 spec.estimated_bytes / 1e6,
             )
         self._server = reverb.Server(
-            [tables.to_reverb(spec, limited) for spec in self._specs],
+            [tables.to_reverb(spec, limited) for spec in self.table_specs],
             port=self.port,
             checkpointer=checkpointer,
         )
-
-    @property
-    def table_specs(self) -> tuple[tables.TableSpec, ...]:
-        """The tables, as they were declared."""
-        return self._specs
 
     @property
     def address(self) -> str:
@@ -81,7 +76,8 @@ class ReplayServer:
 
     def checkpoint(self) -> str:
         """Writes all tables; returns the folder. Inserts and samples wait meanwhile."""
-        return self._running().localhost_client().checkpoint()
+        self._running()
+        return checkpoint(self.address)
 
     def statistics(self) -> list[info.TableStatistics]:
         """Returns what each table holds and waits for."""

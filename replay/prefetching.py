@@ -1,0 +1,110 @@
+"""Takes samples in a thread, so that a wait can be told and ended."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import tensorflow as tf
+
+# Private, but the only way out of a blocked iterator; without it, the blocked thread
+# stays until the process ends.
+try:
+    from tensorflow.python.eager import cancellation
+except ImportError:
+    cancellation = None
+
+from repertory.components import core, types
+
+
+class Prefetcher(Iterator[types.Sample]):
+    """Takes samples of a dataset in a thread, so that a wait can be told and ended.
+
+    Args:
+        dataset: of samples.
+        wait: is called about each second that `next` waits; see `core.Wait`.
+        describe: returns what is waited for, in words.
+        size: samples taken ahead.
+
+    Raises:
+        StopIteration: from `next`, if the dataset ends.
+        RuntimeError: from `next`, after `close`.
+    """
+
+    def __init__(
+        self,
+        dataset: tf.data.Dataset,
+        wait: core.Wait,
+        describe: Callable[[], str] = lambda: 'a sample',
+        size: int = 1,
+    ) -> None:
+        self._wait = wait
+        self._describe = describe
+        self._queue = queue.Queue(maxsize=size)
+        self._closed = threading.Event()
+        self._next, self._cancel = _make_next(dataset)
+        self._thread = threading.Thread(
+            target=self._run, name='prefetcher', daemon=True
+        )
+        self._thread.start()
+
+    def __next__(self) -> types.Sample:
+        start = time.monotonic()
+        while True:
+            if self._closed.is_set():
+                raise RuntimeError('the prefetcher has been closed.')
+            try:
+                sample, error = self._queue.get(timeout=1.0)
+            except queue.Empty:
+                self._wait(self._describe(), time.monotonic() - start)
+                continue
+            if error is not None:
+                self._put(None, error)  # For whoever asks again.
+                raise error
+            return sample
+
+    def close(self) -> None:
+        """Ends the thread, also if it is blocked; may be called twice."""
+        if not self._closed.is_set():
+            self._closed.set()
+            self._cancel()
+        self._thread.join(timeout=10.0)
+
+    def __enter__(self) -> Prefetcher:
+        return self
+
+    def __exit__(self, *unused) -> None:
+        self.close()
+
+    def _run(self) -> None:
+        try:
+            while self._put(self._next(), None):
+                pass
+        except tf.errors.OutOfRangeError:
+            self._put(None, StopIteration())
+        except Exception as error:  # It is raised where it is missed.
+            self._put(None, error)
+
+    def _put(self, sample: types.Sample | None, error: Exception | None) -> bool:
+        while not self._closed.is_set():
+            try:
+                self._queue.put((sample, error), timeout=0.2)
+                return True
+            except queue.Full:
+                continue
+        return False
+
+
+def _make_next(
+    dataset: tf.data.Dataset,
+) -> tuple[Callable[[], types.Sample], Callable[[], None]]:
+    """Returns what takes the next sample, and what ends a blocked call of it."""
+    iterator = iter(dataset)
+    take = tf.function(lambda: next(iterator), autograph=False)
+    take = take.get_concrete_function()
+    if cancellation is None:
+        return take, lambda: None
+    manager = cancellation.CancellationManager()
+    return manager.get_cancelable_function(take), manager.start_cancel
