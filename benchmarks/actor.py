@@ -1,9 +1,9 @@
 """Environment steps per second of an actor that writes to replay, no learner running.
 
 Ours drives many lanes of Catch, the peer (dm-acme 0.4.0's DQN actor) one, as each is
-made to. Both build 5-step transitions, run a network with two hidden layers of 50
-units in one thread of TensorFlow, and write to a prioritized Reverb table in another
-process. The two run in turn.
+made to. Both build 5-step transitions and write them to a prioritized Reverb table in
+another process; both networks have two hidden layers of 50 units, ours the two dueling
+streams besides; both run in one thread of TensorFlow. The two run in turn.
 
     python -m benchmarks.actor --pairs 5 --seconds 10
 """
