@@ -227,6 +227,7 @@ def _make_module(
             signature(environment_spec.observations),
             signature(initial_state),
         ],
+        autograph=False,  # As in the actor; converting the networks takes seconds.
     )
     # All that the graph reads must be reachable to be saved with it.
     module.parameters = list(module.act.get_concrete_function().graph.variables)
