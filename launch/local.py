@@ -190,7 +190,7 @@ def open_folder(
     Raises:
         ValueError: if there is nothing to resume, or the experiment is another one.
     """
-    agent = type(experiment.agent).__module__.split('.')[-2]
+    agent = run_folder.agent_name(experiment.agent)
     if resume:
         if run_dir is None:
             raise ValueError('run_dir must be given to resume, got None.')

@@ -79,6 +79,12 @@ class RunFolder:
         return json.loads(self.run.read_text())
 
 
+def agent_name(config: Any) -> str:
+    """Returns the name of the folder that an agent's config is from, or its class's."""
+    parts = type(config).__module__.split('.')
+    return parts[-2] if len(parts) > 1 else type(config).__name__
+
+
 def default_path(
     agent: str, environment: str, seed: int, root: str | os.PathLike = 'runs'
 ) -> pathlib.Path:

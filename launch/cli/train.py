@@ -175,7 +175,7 @@ def _open_folder(request: _Request) -> run_folder.RunFolder:
     if request.resume is not None:
         folder = run_folder.open_for_resume(request.resume, experiment)
     else:
-        agent = type(experiment.agent).__module__.split('.')[-2]
+        agent = run_folder.agent_name(experiment.agent)
         names = {
             'agent': agent,
             'environment': experiment.environment_name,

@@ -131,6 +131,15 @@ def test_default_path_names_the_run(tmp_path):
     assert path.name.endswith('-7')
 
 
+@pytest.mark.parametrize(
+    'module, name',
+    [('repertory.agents.apex_dqn.config', 'apex_dqn'), ('__main__', 'C')],
+)
+def test_an_agent_is_named_after_its_folder(module, name):
+    config = type('C', (), {'__module__': module})()
+    assert run_folder.agent_name(config) == name
+
+
 @pytest.mark.parametrize('path, reason', [('.', 'has no run'), ('x', 'does not exist')])
 def test_resume_refuses_a_folder_that_is_no_run(tmp_path, path, reason):
     with pytest.raises(
