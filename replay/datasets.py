@@ -59,6 +59,59 @@ def make_transition_dataset(
     )
 
 
+def make_trajectory_dataset(
+    addresses: Sequence[str],
+    table: str,
+    codec: rows.RowCodec,
+    length: int,
+    batch_size: int,
+    updates_per_call: int = 1,
+    prefetch: bool = True,
+    state_codec: rows.NestCodec | None = None,
+    num_lanes: int | None = None,
+) -> tf.data.Dataset:
+    """Returns a dataset of samples [updates_per_call, B, ...] of `types.Trajectory`.
+
+    Args:
+        addresses: of the replay servers; one in this process is read directly.
+        table: name.
+        codec: that the adder packed the rows with.
+        length: rows of a sequence or unroll, T + 1 for T steps.
+        batch_size: items. Where an item is an unroll of `num_lanes` lanes, the data
+            have B = batch_size * num_lanes, lane after lane, and `info` batch_size.
+        updates_per_call: batches of an element of the dataset.
+        prefetch: False samples as little ahead as can be, for one thread.
+        state_codec: that the adder packed the states with; None for none.
+        num_lanes: of each actor, for unrolls; None for sequences of one lane.
+
+    Raises:
+        ConnectionError: if a server does not answer.
+        ValueError: if the table is missing, lacks a signature or has another one.
+    """
+
+    def decode(packed: dict[str, tf.Tensor]) -> types.Trajectory:
+        packed_rows, packed_state = packed['rows'], packed.get('state')
+        if num_lanes is not None:
+            # [B, T, lanes, bytes] -> [B * lanes, T, bytes]
+            packed_rows = tf.reshape(
+                tf.transpose(packed_rows, [0, 2, 1, 3]), [-1, length, codec.num_bytes]
+            )
+            if state_codec is not None:
+                packed_state = tf.reshape(packed_state, [-1, state_codec.num_bytes])
+        state = () if state_codec is None else state_codec.decode(packed_state)
+        return types.Trajectory(codec.decode(packed_rows), state)
+
+    return _make_dataset(
+        addresses,
+        table,
+        tables.signature(codec, length, state_codec, num_lanes),
+        decode,
+        batch_size,
+        updates_per_call,
+        prefetch,
+    )
+
+
 def to_transition(
     packed: tf.Tensor, codec: rows.RowCodec, discount: float
 ) -> types.Transition:

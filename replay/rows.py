@@ -168,6 +168,18 @@ class NestCodec:
         return '.'.join([self._name, *map(str, path)])
 
 
+def make_state_codec(initial_state: types.Nest) -> NestCodec | None:
+    """Returns what packs a recurrent state; None for a policy without memory.
+
+    Args:
+        initial_state: arrays or tensors [N, ...], such as `Policy.initial_state`.
+    """
+    leaves = [np.asarray(leaf)[0] for leaf in tree.flatten(initial_state)]
+    if not leaves:
+        return None
+    return NestCodec(tree.unflatten_as(initial_state, leaves), 'state')
+
+
 class RowCodec(NestCodec):
     """Packs rows; extras that its spec does not name are left out."""
 

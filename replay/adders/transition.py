@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-import tree
 
 from repertory.components import core, types
 from repertory.replay import priorities, rows, writers
@@ -64,7 +63,8 @@ class TransitionAdder(core.Adder):
             raise ValueError(f'discount must be in [0, 1], got {discount}.')
         self._codec = codec
         self._n_step = n_step
-        self._history = _History(n_step, discount) if priority_fn else None
+        self._discount = np.float32(discount)
+        self._history = episodes.History(n_step + 1) if priority_fn else None
         self._priority_fn = priority_fn
         self._max_abs_reward = max_abs_reward
         # Steps of the running episode, by lane; -1 before its FIRST row.
@@ -123,50 +123,18 @@ class TransitionAdder(core.Adder):
     def _priorities(self, lanes: np.ndarray, lengths: np.ndarray) -> list[float]:
         if self._priority_fn is None or not len(lanes):
             return [1.0] * len(lanes)
-        computed = self._priority_fn(*self._history.windows(lanes, lengths))
-        return priorities.check(computed, lanes).tolist()
-
-
-class _History:
-    """The last n + 1 rows of all lanes, and the returns of windows that end now."""
-
-    def __init__(self, n_step: int, discount: float) -> None:
-        self._size = n_step + 1
-        self._discount = np.float32(discount)
-        self._time = -1
-        self._rows = None  # [n + 1, N, ...], written in turn.
-
-    def append(self, row: types.Row) -> None:
-        extras = {k: v for k, v in row.extras.items() if k != 'state'}
-        kept = (row.reward, row.discount, extras)
-        if self._rows is None:
-            self._rows = tree.map_structure(
-                lambda leaf: np.zeros((self._size, *leaf.shape), leaf.dtype), kept
-            )
-        self._time += 1
-        slot = self._time % self._size
-        for buffer, leaf in zip(
-            tree.flatten(self._rows), tree.flatten(kept), strict=True
-        ):
-            buffer[slot] = leaf
-
-    def windows(self, lanes: np.ndarray, lengths: np.ndarray):
-        """Returns first extras, R, D, last extras; one of each for each window."""
-        rewards, discounts, extras = self._rows
-        first = (self._time - lengths) % self._size
-        steps = np.arange(self._size - 1)
-        is_real = steps < lengths[:, None]  # [K, n]
-        slots = (first[:, None] + 1 + steps) % self._size
-        reward = np.where(is_real, rewards[slots, lanes[:, None]], 0)
-        factor = np.where(
-            is_real, self._discount * discounts[slots, lanes[:, None]], np.float32(1)
-        )
+        history = self._history
+        first = history.now - lengths
+        times = first[:, None] + np.arange(self._n_step + 1)
+        reward, discount, _ = history.scalars(times, lanes[:, None])  # [K, n + 1]
+        is_real = times <= history.now
+        factor = np.where(is_real, self._discount * discount, np.float32(1))[:, 1:]
         product = np.cumprod(factor, axis=1)
-        returns = reward[:, 0] + np.sum(reward[:, 1:] * product[:, :-1], axis=1)
-        now = self._time % self._size
-        return (
-            tree.map_structure(lambda leaf: leaf[first, lanes], extras),
+        returns = reward[:, 1] + np.sum(reward[:, 2:] * product[:, :-1], axis=1)
+        computed = self._priority_fn(
+            history.extras(first, lanes),
             returns,
             product[:, -1],
-            tree.map_structure(lambda leaf: leaf[now, lanes], extras),
+            history.extras(times[:, -1], lanes),
         )
+        return priorities.check(computed, lanes).tolist()
