@@ -203,7 +203,11 @@ def build_learner(
         replay_addresses, spec, policy, role.num_lanes, background
     )
     samples = (
-        datasets.Prefetcher(dataset, control.wait) if background else iter(dataset)
+        datasets.Prefetcher(
+            dataset, control.wait, datasets.describe_wait(replay_addresses)
+        )
+        if background
+        else iter(dataset)
     )
     learner = builder.make_learner(
         networks, experiment.make_networks(spec), spec, samples, replay_addresses
