@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from repertory.components import core, specs, types
 
 if TYPE_CHECKING:
+    import dm_env
     import tensorflow as tf
 
     from repertory.components import policies
@@ -29,6 +30,14 @@ class AgentConfig(abc.ABC):
     @abc.abstractmethod
     def make_builder(self) -> Builder:
         """Returns the agent's builder for these hyperparameters."""
+
+    def wrap_environment(self, environment: dm_env.Environment) -> dm_env.Environment:
+        """Returns the environment as the agent needs it, wherever one is made.
+
+        For an agent whose inputs are more than the observation, such as the previous
+        action and reward. The import of a wrapper costs no start-up time.
+        """
+        return environment
 
 
 class Builder(abc.ABC):

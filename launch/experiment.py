@@ -162,16 +162,18 @@ class ExperimentConfig:
         ).strip('<>')
 
     def make_environment(self, seed: int) -> dm_env.Environment:
-        """Returns a new environment.
+        """Returns a new environment, wrapped as the agent needs it.
 
         Raises:
             ValueError: if there is no environment of this name.
         """
         if not isinstance(self.environment, str):
-            return self.environment(seed)
+            return self.agent.wrap_environment(self.environment(seed))
         from repertory.components.environments import registry  # Slow to import.
 
-        return registry.make_environment(self.environment, seed)
+        return self.agent.wrap_environment(
+            registry.make_environment(self.environment, seed)
+        )
 
     def builder(self) -> builder.Builder:
         """Returns the agent's builder; imports TensorFlow."""

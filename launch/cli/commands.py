@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import pathlib
 import sys
 from collections.abc import Sequence
@@ -31,15 +32,12 @@ def evaluate(arguments: Sequence[str]) -> int:
 
         folder = run_folder.open_run(run_dir)
         policy = exporting.load_policy(folder.policy)
-        if env is None:
-            factory = folder.load_config().make_environment
-        else:
-            from repertory.components.environments import registry
-
-            def factory(seed: int):
-                return registry.make_environment(env, seed)
-
-        returns = exporting.evaluate(policy, factory, episodes, seed)
+        experiment = folder.load_config()
+        if env is not None:
+            experiment = dataclasses.replace(experiment, environment=env)
+        returns = exporting.evaluate(
+            policy, experiment.make_environment, episodes, seed
+        )
         print(
             f'return over {len(returns)} episodes: mean {returns.mean():.4g}, '
             f'standard deviation {returns.std():.4g}, min {returns.min():.4g}, '
@@ -74,7 +72,7 @@ def replay(arguments: Sequence[str]) -> int:
         """Serves the tables of a file until it is stopped.
 
         Args:
-            config: a YAML or TOML file that says which tables.
+            config: a YAML file that says which tables; see `replay.server.serve`.
         """
         from repertory.replay import server
 
