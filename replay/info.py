@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import time
 from collections.abc import Sequence
 
 from repertory.replay import tables
@@ -185,3 +186,15 @@ def _bytes_per_item(signature) -> int | None:
 def is_fifo(address: str, table: str) -> bool:
     """Says whether a table hands out its oldest items first."""
     return server_info(address)[table].sampler_options.fifo
+
+
+def print_info(address: str, seconds: float = 1.0) -> None:
+    """Prints each table at `address`, with rates over `seconds` seconds.
+
+    Raises:
+        ConnectionError: if no server answers.
+    """
+    before, start = table_statistics(address), time.monotonic()
+    time.sleep(seconds)
+    after = table_statistics(address)
+    print(render(after, rates(before, after, time.monotonic() - start)))

@@ -9,6 +9,8 @@ import socket
 from collections.abc import Sequence
 
 import reverb
+import yaml
+from dm_env import specs
 
 from repertory.replay import info, tables
 
@@ -120,6 +122,57 @@ def checkpoint(address: str) -> str:
         return reverb.Client(address).checkpoint()
     except RuntimeError as error:
         raise OSError(f'the replay at {address} was not saved: {error}') from error
+
+
+def serve(config_path: str | os.PathLike) -> None:
+    """Serves the tables of a file until SIGINT.
+
+    The file is YAML, of which JSON is a part: `port`, and if wanted `checkpoint_dir`
+    and `restore`, as of `ReplayServer`; and `tables`, a list of `tables.TableSpec`
+    fields, where `rate_limit` holds the fields of `tables.RateLimit`, and `signature`
+    the `shape` and `dtype` of each column, by name.
+
+    Raises:
+        ValueError: if the file does not say which tables, or a field is unknown.
+    """
+    path = pathlib.Path(config_path)
+    config = yaml.safe_load(path.read_text())
+    if not isinstance(config, dict) or not config.get('tables'):
+        raise ValueError(f'tables must be listed in {path}, got none.')
+    table_specs = [_table_spec(fields) for fields in config.pop('tables')]
+    try:
+        server = ReplayServer(table_specs, **config)
+    except TypeError as error:
+        raise ValueError(f'{path} must hold fields of ReplayServer: {error}') from error
+    with server:
+        print(
+            f'serving {[spec.name for spec in table_specs]} on port {server.port}',
+            flush=True,
+        )
+        try:
+            server.wait()
+        except KeyboardInterrupt:
+            print('stopped')
+
+
+def _table_spec(fields: dict) -> tables.TableSpec:
+    limit, signature = fields.get('rate_limit'), fields.get('signature')
+    try:
+        return tables.TableSpec(
+            **{
+                **fields,
+                'rate_limit': limit and tables.RateLimit(**limit),
+                'signature': signature
+                and {
+                    name: specs.Array(column['shape'], column['dtype'], name)
+                    for name, column in signature.items()
+                },
+            }
+        )
+    except (TypeError, KeyError) as error:
+        raise ValueError(
+            f'a table must have the fields of TableSpec, got {sorted(fields)}: {error}'
+        ) from error
 
 
 def _free_port(port: int | None) -> int:

@@ -17,11 +17,11 @@ PriorityFn = Callable[[dict, np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 class SequenceAdder(core.Adder):
     """Writes burn_in_length + trace_length + 1 rows every `period` steps.
 
-    Sequences start at the steps 0, period, 2 period ... of an episode, and none
-    crosses its end: the first that reaches the LAST row is filled up with PADDING rows,
-    and is the episode's last one. So each step from `burn_in_length` on is in the
-    trace of a sequence; the first `burn_in_length` steps of an episode are in none, and
-    an episode without further steps is not written.
+    Traces start at the steps 0, period, 2 period ... of an episode, and none crosses
+    its end: the first that reaches the LAST row is filled up with PADDING rows, and is
+    the episode's last one. So each step of each episode is in a trace. Rows to burn in
+    that would lie before the episode are PADDING too: at its FIRST row, where the state
+    is known to be the initial one, the learner has to reset.
 
     The recurrent state before a sequence's first row is its second column, written only
     where a sequence starts.
@@ -40,8 +40,9 @@ class SequenceAdder(core.Adder):
         wait: is called while the table makes the actor wait.
         state_codec: packs the row's extra `state`; None for a policy without memory.
         priority_fn: (extras [K, T, ...], reward [K, T], discount [K, T],
-            step_type [K, T]) -> [K], positive, over all T rows of a sequence; PADDING
-            rows repeat the last extras. None gives each item priority 1.
+            step_type [K, T]) -> [K], positive, over the T = trace_length + 1 rows of
+            a trace; PADDING rows repeat the last extras. None gives each item
+            priority 1.
 
     Raises:
         ValueError: if a length is out of range.
@@ -72,20 +73,21 @@ class SequenceAdder(core.Adder):
         self._codec = codec
         self._state_codec = state_codec
         self._burn_in = burn_in_length
-        self._length = burn_in_length + trace_length + 1
+        self._trace = trace_length
         self._period = period
         self._priority_fn = priority_fn
-        self._history = episodes.History(self._length) if priority_fn else None
+        self._history = episodes.History(trace_length + 1) if priority_fn else None
         self._steps = np.full(num_lanes, -1)
-        self._starts = np.zeros(num_lanes, int)  # Of the next item, steps.
+        self._starts = np.zeros(num_lanes, int)  # Of the next trace, steps.
+        num_rows = burn_in_length + trace_length + 1
         self._writer = writers.RowWriter(
             address,
             table,
             num_lanes,
-            num_rows=self._length,
+            num_rows=num_rows,
             wait=wait,
             has_state=state_codec is not None,
-            chunk_length=min(period, self._length),
+            chunk_length=min(period, num_rows),
         )
 
     @property
@@ -100,14 +102,15 @@ class SequenceAdder(core.Adder):
         self._starts = np.where(is_first, 0, self._starts)
         if self._history is not None:
             self._history.append(row)
-        for lane in np.flatnonzero(is_first):
-            self._writer.clear(lane)
         states = self._pack_states(row)
+        self._begin(np.flatnonzero(is_first), row, states)
+        starts_sequence = (self._steps + self._burn_in) % self._period == 0
         for lane, lane_row in enumerate(packed):
-            self._writer.append(lane, lane_row, states.get(lane))
+            state = states.get(lane) if starts_sequence[lane] else None
+            self._writer.append(lane, lane_row, state)
 
-        ends = self._starts + self._length - 1
-        has_trace = self._steps > self._starts + self._burn_in
+        ends = self._starts + self._trace
+        has_trace = self._steps > self._starts
         lanes = np.flatnonzero((self._steps == ends) | (is_last & has_trace))
         if not len(lanes):
             return
@@ -127,11 +130,23 @@ class SequenceAdder(core.Adder):
     def close(self) -> None:
         self._writer.close()
 
+    def _begin(self, lanes: np.ndarray, row: types.Row, states: dict) -> None:
+        """Appends the rows before an episode, in the lanes where one begins."""
+        if not len(lanes):
+            return
+        padding = self._codec.padding(row, lanes)
+        for lane, lane_padding in zip(lanes, padding, strict=True):
+            self._writer.clear(lane)
+            for t in range(self._burn_in):
+                state = None if t % self._period else states.get(lane)
+                self._writer.append(lane, lane_padding, state)
+
     def _pack_states(self, row: types.Row) -> dict[int, np.ndarray]:
-        """Returns the packed states of the lanes in which a sequence starts."""
+        """Returns the packed states of the lanes in which a sequence may start."""
         if self._state_codec is None:
             return {}
-        lanes = np.flatnonzero(self._steps % self._period == 0)
+        starts_sequence = (self._steps + self._burn_in) % self._period == 0
+        lanes = np.flatnonzero(starts_sequence | (self._steps == 0))
         if not len(lanes):
             return {}
         state = tree.map_structure(lambda leaf: leaf[lanes], row.extras['state'])
@@ -142,7 +157,7 @@ class SequenceAdder(core.Adder):
             return [1.0] * len(lanes)
         history = self._history
         first = history.now - self._steps[lanes] + self._starts[lanes]
-        times = first[:, None] + np.arange(self._length)  # [K, T]
+        times = first[:, None] + np.arange(self._trace + 1)  # [K, T]
         each = lanes[:, None]
         computed = self._priority_fn(
             history.extras(times, each), *history.scalars(times, each)
