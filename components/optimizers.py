@@ -215,15 +215,42 @@ class RMSProp(Optimizer):
         self._centered, self._initial_square = centered, initial_square
 
     def _initial_slots(self) -> dict[str, float]:
-        mean = {'mg': 0.0} if self._centered else {}
-        return {'ms': self._initial_square, **mean}
+        # The uncentred kernel wants a slot for a momentum, which stays unused.
+        second = {'mg': 0.0} if self._centered else {'momentum': 0.0}
+        return {'ms': self._initial_square, **second}
 
     def _update(self, variable, gradient, rate, slots) -> None:
-        ms = slots['ms']
-        # Written so: a resource variable is read again after its assignment.
-        square = ms.assign_add((1.0 - self._decay) * (gradient**2 - ms)).read_value()
         if self._centered:
-            mg = slots['mg']
-            mean = mg.assign_add((1.0 - self._decay) * (gradient - mg)).read_value()
-            square = tf.maximum(square - mean**2, 0.0)
-        variable.assign_sub(rate * gradient * tf.math.rsqrt(square + self._epsilon))
+            self._update_centered(variable, gradient, rate, **slots)
+            return
+        dtype = variable.dtype
+        tf.raw_ops.ResourceApplyRMSProp(
+            var=variable.handle,
+            ms=slots['ms'].handle,
+            mom=slots['momentum'].handle,
+            lr=rate,
+            rho=tf.cast(self._decay, dtype),
+            momentum=tf.zeros([], dtype),
+            epsilon=tf.cast(self._epsilon, dtype),
+            grad=gradient,
+        )
+
+    def _update_centered(self, variable, gradient, rate, ms, mg) -> None:
+        # TensorFlow's kernel does not hold ms - mg^2 at 0. Adam's moves both averages
+        # as wanted in one pass, and leaves the variable alone at a rate of 0.
+        dtype = variable.dtype
+        zero, decay = tf.zeros([], dtype), tf.cast(self._decay, dtype)
+        tf.raw_ops.ResourceApplyAdam(
+            var=variable.handle,
+            m=mg.handle,
+            v=ms.handle,
+            beta1_power=zero,
+            beta2_power=zero,
+            lr=zero,
+            beta1=decay,
+            beta2=decay,
+            epsilon=tf.ones([], dtype),
+            grad=gradient,
+        )
+        variance = tf.maximum(ms - tf.square(mg), 0.0) + self._epsilon
+        variable.assign_sub(rate * gradient * tf.math.rsqrt(variance))

@@ -52,11 +52,13 @@ def vtrace(
 
     Raises:
         ValueError: if `lambda_` or a threshold is outside its range, or the shapes do
-            not fit.
+            not fit, or T is not known when the graph is traced.
     """
     _check(lambda_, clip_rho, clip_c, clip_pg_rho)
     if valid is None:
         valid = tf.ones_like(v_tm1, tf.bool)
+    if v_tm1.shape[0] is None:
+        raise ValueError(f'v_tm1 must have a known length, got {v_tm1.shape}.')
     sequences = (log_rho_tm1, r_t, discount_t, v_tm1, valid)
     tf.debugging.assert_shapes(
         [*((x, ('T', 'B')) for x in sequences), (bootstrap_value, ('B',))],
@@ -79,13 +81,17 @@ def _clip(ratio: tf.Tensor, threshold: float | None) -> tf.Tensor:
 
 
 def _backward_sums(x: tf.Tensor, carry: tf.Tensor) -> tf.Tensor:
-    """Returns y_t = x_t + carry_t y_{t+1}, with y_T = 0."""
-    return tf.scan(
-        lambda y, now: now[0] + now[1] * y,
-        (x, carry),
-        initializer=tf.zeros_like(x[0]),
-        reverse=True,
-    )
+    """Returns y_t = x_t + carry_t y_{t+1}, with y_T = 0, in log2 T rounds.
+
+    After a round, x_t holds the sum of twice as many terms as before.
+    """
+    span, length = 1, x.shape[0]
+    while span < length:
+        ahead = [[0, span], [0, 0]]
+        x += carry * tf.pad(x[span:], ahead)
+        carry *= tf.pad(carry[span:], ahead)
+        span *= 2
+    return x
 
 
 def _check(

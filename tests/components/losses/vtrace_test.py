@@ -215,6 +215,26 @@ def test_vtrace_refuses_arguments_outside_their_range(options, message):
         vtrace.vtrace(x, x, x, x, x[0], **options)
 
 
+def test_vtrace_refuses_a_length_that_is_unknown():
+    spec = tf.TensorSpec([None, 2])
+    with pytest.raises(ValueError, match='v_tm1 must have a known length'):
+        tf.function(lambda x: vtrace.vtrace(x, x, x, x, x[0])).get_concrete_function(
+            spec
+        )
+
+
+@pytest.mark.parametrize('steps', [1, 2, 3, 8, 17])
+def test_vtrace_of_any_length_matches_the_definition(steps):
+    log_rho, *rest, valid = _random(steps)
+    compiled = tf.function(vtrace.vtrace)
+    actual = compiled(*map(tf.constant, (log_rho, *rest, valid)))
+    lane = [x[..., 0] for x in rest]
+    target, _ = returns.vtrace(
+        np.exp(log_rho[:, 0]), *lane, valid[:, 0], 1.0, (1.0, 1.0, 1.0)
+    )
+    np.testing.assert_allclose(actual.target[:, 0], target, rtol=1e-9)
+
+
 def test_vtrace_refuses_shapes_that_would_broadcast():
     x = tf.zeros([2, 3])
     with pytest.raises(ValueError, match='all must be'):
