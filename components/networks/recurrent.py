@@ -104,80 +104,102 @@ class LSTM(snt.Module):
 
 
 def _forward(projected, w_h, hidden, cell):
-    """Returns h, c, the three gates [N, 3 H], the candidate, and tanh c."""
+    """Returns h, c, the three gates [N, 3 H] and the candidate."""
     size = hidden.shape[-1]
     raw = projected + tf.matmul(hidden, w_h)
     gates = tf.sigmoid(raw[:, : 3 * size])
     candidate = tf.tanh(raw[:, 3 * size :])
     into, keep, out = tf.split(gates, 3, axis=-1)
     cell = keep * cell + into * candidate
-    squashed = tf.tanh(cell)
-    return out * squashed, cell, gates, candidate, squashed
-
-
-def _backward(d_hidden, d_cell, cell_before, gates, candidate, squashed):
-    """Returns the gradients of the raw gates [N, 4 H] and of the cell before."""
-    into, keep, out = tf.split(gates, 3, axis=-1)
-    d_cell += d_hidden * out * (1.0 - tf.square(squashed))
-    d_gates = tf.concat(
-        [d_cell * candidate, d_cell * cell_before, d_hidden * squashed], axis=-1
-    )
-    d_candidate = d_cell * into * (1.0 - tf.square(candidate))
-    d_raw = tf.concat([d_gates * gates * (1.0 - gates), d_candidate], axis=-1)
-    return d_raw, d_cell * keep
+    return out * tf.tanh(cell), cell, gates, candidate
 
 
 def _unroll(projected, w_h, state, initial, reset, static):
-    """Returns outputs [T, N, H] and the last hidden and cell states.
-
-    The gradient is written out, for two reasons: the weights' gradient is one product
-    over all steps, and no more than is needed of the forward loop is kept.
-    """
+    """Returns outputs [T, N, H] and the last hidden and cell states."""
     mask = reset[..., tf.newaxis]  # [T, N, 1]
 
     @tf.custom_gradient
     def run(projected, w_h, hidden, cell, initial_hidden, initial_cell):
-        def forward(carry, now):
-            hidden = tf.where(now[1], initial_hidden, carry[0])
-            cell = tf.where(now[1], initial_cell, carry[1])
-            return (*_forward(now[0], w_h, hidden, cell), hidden, cell)
+        def body(carry, now):
+            projected, mask = now
+            hidden = tf.where(mask, initial_hidden, carry[0])
+            cell = tf.where(mask, initial_cell, carry[1])
+            return _forward(projected, w_h, hidden, cell)
 
-        size = hidden.shape[-1]
-        zeros = tf.zeros_like(hidden)
-        start = (hidden, cell, tf.tile(zeros, [1, 3]), zeros, zeros, zeros, zeros)
-        outputs, cells, gates, candidate, squashed, hidden_before, cell_before = _scan(
-            forward, (projected, mask), start, static
-        )
+        gates = tf.tile(tf.zeros_like(hidden), [1, 3])
+        start = (hidden, cell, gates, tf.zeros_like(hidden))
+        outputs, cells, gates, candidate = _scan(body, (projected, mask), start, static)
 
         def gradient(d_outputs, d_hidden, d_cell):
-            def backward(carry, now):
-                d_output, mask, *kept = now
-                d_raw, d_cell = _backward(d_output + carry[0], carry[1], *kept)
-                d_hidden = tf.matmul(d_raw, w_h, transpose_b=True)
-                none = tf.zeros_like(d_hidden)
-                return (
-                    tf.where(mask, none, d_hidden),
-                    tf.where(mask, none, d_cell),
-                    d_raw,
-                    carry[3] + tf.where(mask, d_hidden, none),
-                    carry[4] + tf.where(mask, d_cell, none),
+            before = [
+                tf.where(mask, first, tf.concat([start[tf.newaxis], x[:-1]], axis=0))
+                for first, start, x in (
+                    (initial_hidden, hidden, outputs),
+                    (initial_cell, cell, cells),
                 )
-
-            zeros = tf.zeros_like(d_hidden)
-            start = (d_hidden, d_cell, tf.tile(zeros, [1, 4]), zeros, zeros)
-            kept = (d_outputs, mask, cell_before, gates, candidate, squashed)
-            sums = _scan(backward, kept, start, static, reverse=True)
-            d_projected = sums[2]
+            ]
+            d_raw, d_cells, live_keep = _backward(
+                (d_outputs, d_hidden, d_cell),
+                (before[1], cells, gates, candidate, mask),
+                w_h,
+                static,
+            )
+            size = w_h.shape[0]
             d_w_h = tf.matmul(
-                tf.reshape(hidden_before, [-1, size]),
-                tf.reshape(d_projected, [-1, 4 * size]),
+                tf.reshape(before[0], [-1, size]),
+                tf.reshape(d_raw, [-1, 4 * size]),
                 transpose_a=True,
             )
-            return (d_projected, d_w_h, *(sums[i][0] for i in (0, 1, 3, 4)))
+            # What flows to the initial state flows from the steps that were reset.
+            resets = tf.cast(mask, w_h.dtype)
+            at_resets = tf.reduce_sum(resets * d_raw, axis=0)
+            at_start = (1.0 - resets[0]) * d_raw[0]
+            keep = gates[..., size : 2 * size]
+            return (
+                d_raw,
+                d_w_h,
+                tf.matmul(at_start, w_h, transpose_b=True),
+                live_keep[0] * d_cells[0],
+                tf.matmul(at_resets, w_h, transpose_b=True),
+                tf.reduce_sum(resets * keep * d_cells, axis=0),
+            )
 
         return (outputs, outputs[-1], cells[-1]), gradient
 
     return run(projected, w_h, *state, *initial)
+
+
+def _backward(d_results, kept, w_h, static):
+    """Returns the gradients of the raw gates [T, N, 4 H] and cells [T, N, H].
+
+    And the forget gates, 0 where a lane was reset: the factor from a cell's gradient
+    to that of the cell before. All that does not wait for a later step's gradient is
+    computed for all steps at once.
+    """
+    d_outputs, d_hidden, d_cell = d_results
+    cell_before, cells, gates, candidate, mask = kept
+    into, keep, out = tf.split(gates, 3, axis=-1)
+    squashed = tf.tanh(cells)
+    to_cell = out * (1.0 - tf.square(squashed))  # of d_hidden
+    slopes = gates * (1.0 - gates)
+    others = tf.concat([candidate, cell_before, squashed], axis=-1)
+    to_raw = tf.concat([slopes * others, into * (1.0 - tf.square(candidate))], axis=-1)
+    live = 1.0 - tf.cast(mask, d_cell.dtype)
+    live_keep = live * keep
+    next_keep = tf.concat([live_keep[1:], tf.ones_like(live_keep[:1])], axis=0)
+
+    def body(carry, now):
+        d_hidden, d_cell, _ = carry
+        d_output, to_cell, to_raw, next_keep, live = now
+        d_hidden += d_output
+        d_cell = next_keep * d_cell + to_cell * d_hidden
+        d_raw = to_raw * tf.concat([d_cell, d_cell, d_hidden, d_cell], axis=-1)
+        return live * tf.matmul(d_raw, w_h, transpose_b=True), d_cell, d_raw
+
+    start = (d_hidden, d_cell, tf.tile(d_cell, [1, 4]))
+    inputs = (d_outputs, to_cell, to_raw, next_keep, live)
+    _, d_cells, d_raw = _scan(body, inputs, start, static, reverse=True)
+    return d_raw, d_cells, live_keep
 
 
 def _scan(body: Body, inputs, start, static: bool, reverse: bool = False):

@@ -1,0 +1,56 @@
+"""A network with a memory: what acts step by step and learns from sequences."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import sonnet as snt
+import tensorflow as tf
+
+from repertory.components import types
+from repertory.components.networks import observations, recurrent
+
+
+class RecurrentNetwork(snt.Module):
+    """Torso, LSTM and head; torso and head run once over all steps of a sequence.
+
+    Args:
+        torso: observation nest [N, ...] to features [N, F].
+        core: the LSTM.
+        head: [N, H] to the output, a nest [N, ...].
+    """
+
+    def __init__(
+        self,
+        torso: snt.Module,
+        core: recurrent.LSTM,
+        head: snt.Module,
+        name: str | None = None,
+    ):
+        super().__init__(name=name)
+        self._torso, self._core, self._head = torso, core, head
+
+    def initial_state(self, num_lanes: int | tf.Tensor) -> types.Nest:
+        """Returns the state [N, ...] before an episode's first observation."""
+        return self._core.initial_state(num_lanes)
+
+    def step(
+        self, observation: types.Nest, state: types.Nest
+    ) -> tuple[Any, types.Nest]:
+        """Returns the output [N, ...] of one step and the next state."""
+        output, state = self._core.step(self._torso(observation), state)
+        return self._head(output), state
+
+    def unroll(
+        self, observation: types.Nest, state: types.Nest, reset: tf.Tensor
+    ) -> tuple[Any, types.Nest]:
+        """Returns the outputs [T, N, ...] and the last state.
+
+        Args:
+            observation: [T, N, ...].
+            state: [N, ...], before the first observation.
+            reset: bool [T, N]; where True the initial state comes before that step.
+        """
+        features = observations.over_time(self._torso, observation)
+        outputs, state = self._core.unroll(features, state, reset)
+        return observations.over_time(self._head, outputs), state
