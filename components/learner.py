@@ -17,7 +17,7 @@ from repertory.components import core, optimizers, types
 class LossOutput(NamedTuple):
     """What a loss function returns."""
 
-    loss: tf.Tensor  # [], to be descended.
+    loss: tf.Tensor | Mapping[str, tf.Tensor]  # [], to be descended; or each by name.
     priorities: tf.Tensor  # [B], to be written back; [0] where there are none.
     metrics: Mapping[str, tf.Tensor]  # [], by name.
 
@@ -33,16 +33,21 @@ class SGDLearner(core.Learner):
     compiled call. A loss or gradient that is not finite stops learning before it
     touches the parameters.
 
+    Where parts are trained by losses of their own, as actor and critic, `trained` and
+    `optimizer` are dicts by the losses' names, and so is the `loss` of the output: no
+    loss moves another's modules, and each one's gradients are clipped by themselves.
+
     Args:
         loss: the agent's loss function.
         online: networks to be trained.
         target: networks that `online` is copied to, at the start too.
-        trained: modules of `online` whose trainable variables the loss trains.
+        trained: modules of `online` whose trainable variables the loss trains; or
+            those of each loss, by name.
         acting: modules of `online` whose variables actors need, in their order.
         targets: pairs (from, to) of modules for the target copies.
         config: handed to the loss; `target_update_period` (learner steps) and
             `max_gradient_norm` (None for no clipping) are read here.
-        optimizer: of `components.optimizers`.
+        optimizer: of `components.optimizers`; or one for each loss, by name.
         samples: yields samples [K, B, ...].
         update_priorities: takes uint64 keys [K * B] and priorities [K * B].
     """
@@ -53,11 +58,11 @@ class SGDLearner(core.Learner):
         loss: Loss,
         online: Any,
         target: Any,
-        trained: Sequence[snt.Module],
+        trained: Sequence[snt.Module] | Mapping[str, Sequence[snt.Module]],
         acting: Sequence[snt.Module],
         targets: Sequence[tuple[snt.Module, snt.Module]],
         config: Any,
-        optimizer: optimizers.Optimizer,
+        optimizer: optimizers.Optimizer | Mapping[str, optimizers.Optimizer],
         samples: Iterator[types.Sample],
         update_priorities: Callable[[np.ndarray, np.ndarray], None] | None = None,
     ):
@@ -65,18 +70,23 @@ class SGDLearner(core.Learner):
         self._online = online
         self._target = target
         self._config = config
-        self._optimizer = optimizer
         self._samples = samples
         self._update_priorities = update_priorities
-        self._variables = _variables(trained)
-        self._trained = [v for v in self._variables if v.trainable]
+        parts = _by_name(trained)
+        self._variables = _variables([m for part in parts.values() for m in part])
+        self._trained = {
+            name: [v for v in _variables(part) if v.trainable]
+            for name, part in parts.items()
+        }
+        self._optimizers: dict[str, optimizers.Optimizer] = _by_name(optimizer)
         self._acting = _variables(acting)
         self._sources = _variables([source for source, _ in targets])
         self._targets = _variables([copy for _, copy in targets])
         self._steps = tf.Variable(0, dtype=tf.int64, trainable=False, name='steps')
         self._num_steps = 0
         self._metric_names: list[str] = []
-        optimizer.initialize(self._trained)
+        for name, variables in self._trained.items():
+            self._optimizers[name].initialize(variables)
         self._copy_targets()
         # Without autograph, whose conversion takes seconds at the start.
         self._step = tf.function(self._steps_of_call, autograph=False)
@@ -101,12 +111,14 @@ class SGDLearner(core.Learner):
         try:
             priorities, metrics = self._step(sample)
         except tf.errors.InvalidArgumentError as error:
-            if 'Tensor had' not in error.message:
+            lines = error.message.splitlines()
+            found = [line.strip() for line in lines if 'Tensor had' in line]
+            if not found:
                 raise
             raise FloatingPointError(
                 f'loss and gradient must be finite, got NaN or Inf within the learner '
                 f'steps after {self._num_steps}; parameters and priorities are as '
-                f'before. {error.message.splitlines()[0]}'
+                f'before. {found[0]}'
             ) from None
         values = metrics.numpy()
         keys = sample.info.key
@@ -156,7 +168,7 @@ class SGDLearner(core.Learner):
         groups = {
             'online': self._variables,
             'target': self._targets,
-            'optimizer': self._optimizer.variables,
+            'optimizer': [v for o in self._optimizers.values() for v in o.variables],
         }
         named = {
             f'{group}/{i}/{v.name}': v
@@ -184,25 +196,30 @@ class SGDLearner(core.Learner):
         return priorities.stack(), tf.reduce_mean(metrics.stack(), axis=0)
 
     def _one_step(self, sample: types.Sample) -> tuple[tf.Tensor, tf.Tensor]:
-        with tf.GradientTape(watch_accessed_variables=False) as tape:
+        # Persistent costs nothing: the tape is gone once the graph is made.
+        with tf.GradientTape(persistent=True, watch_accessed_variables=False) as tape:
             tape.watch(self._trained)
             output = self._loss(self._online, self._target, sample, self._config)
-        gradients = tape.gradient(
-            output.loss, self._trained, unconnected_gradients='zero'
-        )
-        gradients, norm = optimizers.clip_by_global_norm(
-            gradients, self._config.max_gradient_norm
-        )
-        # Both are asserted before anything is applied.
-        loss = tf.debugging.check_numerics(output.loss, 'loss')
-        norm = tf.debugging.check_numerics(norm, 'gradient norm')
-        with tf.control_dependencies([loss, norm]):
-            self._optimizer.apply(gradients, self._trained)
+        losses = _by_name(output.loss)
+        metrics, gradients = {}, {}
+        for name, variables in self._trained.items():
+            gradients[name], norm = optimizers.clip_by_global_norm(
+                tape.gradient(losses[name], variables, unconnected_gradients='zero'),
+                self._config.max_gradient_norm,
+            )
+            values = {'loss': losses[name], 'gradient_norm': norm}
+            for key, value in values.items():
+                key = f'{name}_{key}'.lstrip('_')
+                metrics[key] = tf.debugging.check_numerics(value, key)
+        # All are asserted before anything is applied.
+        with tf.control_dependencies(list(metrics.values())):
+            for name, variables in self._trained.items():
+                self._optimizers[name].apply(gradients[name], variables)
         self._steps.assign_add(1)
         if self._targets:
             period = self._config.target_update_period
             tf.cond(self._steps % period == 0, self._copy_targets, tf.no_op)
-        metrics = {'loss': loss, 'gradient_norm': norm, **output.metrics}
+        metrics.update(output.metrics)
         self._metric_names = list(metrics)
         return tf.cast(output.priorities, tf.float32), tf.stack(
             [tf.cast(value, tf.float32) for value in metrics.values()]
@@ -214,6 +231,11 @@ class SGDLearner(core.Learner):
             for source, copy in zip(self._sources, self._targets, strict=True)
         ]
         return None if tf.executing_eagerly() else tf.group(*copies)
+
+
+def _by_name(value: Any) -> dict[str, Any]:
+    """Returns what there is for each loss; a single one has no name."""
+    return dict(value) if isinstance(value, Mapping) else {'': value}
 
 
 def _variables(modules: Sequence[snt.Module]) -> list[tf.Variable]:

@@ -106,7 +106,9 @@ class EpsilonGreedyPolicy(Policy):
         return {'q_taken': scalar, 'q_max': scalar}
 
     def __call__(self, observation: types.Nest, state: types.Nest) -> PolicyOutput:
-        q_values = self._network(observation)  # [N, A]
+        return self._act(self._network(observation), state)
+
+    def _act(self, q_values: tf.Tensor, state: types.Nest) -> PolicyOutput:
         if self._random:
             action = epsilon_greedy(q_values, self._epsilon, self._generator)
         else:
@@ -116,3 +118,142 @@ class EpsilonGreedyPolicy(Policy):
             'q_max': tf.reduce_max(q_values, axis=-1),
         }
         return PolicyOutput(tf.cast(action, self._dtype), extras, state)
+
+
+class RecurrentEpsilonGreedyPolicy(EpsilonGreedyPolicy):
+    """Acts epsilon-greedily on the action values of a network with a state.
+
+    Args as for EpsilonGreedyPolicy, but that the network has `initial_state(N)` and
+    `step(observation, state) -> (action values, state)`.
+    """
+
+    def initial_state(self, num_lanes: int) -> types.Nest:
+        return self._network.initial_state(num_lanes)
+
+    def __call__(self, observation: types.Nest, state: types.Nest) -> PolicyOutput:
+        return self._act(*self._network.step(observation, state))
+
+
+class DeterministicPolicy(Policy):
+    """Acts by a deterministic network, plus noise, within [-1, 1].
+
+    The noise follows x <- (1 - theta) x + sigma N(0, 1): independent Gaussian numbers
+    if theta is 1, an Ornstein-Uhlenbeck process below, whose x is the policy's state
+    and so is 0 again where an episode begins.
+
+    With a critic its extras, `q_taken` and `q_policy`, are float32 [N]: the values of
+    the action taken and of the network's own, from which actors compute priorities.
+
+    Reference: Lillicrap et al. (2016), "Continuous control with deep reinforcement
+    learning", sec. 3 and 7, https://arxiv.org/abs/1509.02971.
+
+    Args:
+        observation: observation nest [N, ...] to features [N, F].
+        policy: features to actions [N, ...] in [-1, 1].
+        action_spec: of one lane.
+        sigma: standard deviation of each step's noise, at least 0.
+        theta: in (0, 1].
+        seed: of the random numbers.
+        critic: takes (features, actions), returns values [N] or a distribution with a
+            `mean()`.
+    """
+
+    def __init__(
+        self,
+        observation: snt.Module,
+        policy: snt.Module,
+        action_spec: dm_env.specs.BoundedArray,
+        sigma: float,
+        theta: float,
+        seed: int,
+        critic: snt.Module | None = None,
+    ):
+        self._observation, self._policy, self._critic = observation, policy, critic
+        self._shape = action_spec.shape
+        self._sigma, self._theta = sigma, theta
+        self._has_state = sigma > 0.0 and theta < 1.0
+        self._generator = tf.random.Generator.from_seed(seed)
+
+    @property
+    def variables(self) -> Sequence[tf.Variable]:
+        modules = self._observation, self._policy, self._critic
+        return [v for module in modules if module is not None for v in module.variables]
+
+    @property
+    def extras_spec(self) -> dict[str, types.Nest]:
+        if self._critic is None:
+            return {}
+        scalar = dm_env.specs.Array((), np.float32)
+        return {'q_taken': scalar, 'q_policy': scalar}
+
+    def initial_state(self, num_lanes: int) -> types.Nest:
+        return tf.zeros([num_lanes, *self._shape]) if self._has_state else ()
+
+    def __call__(self, observation: types.Nest, state: types.Nest) -> PolicyOutput:
+        features = self._observation(observation)
+        greedy = self._policy(features)  # [N, *shape]
+        action = greedy
+        if self._sigma > 0.0:
+            noise = self._sigma * self._generator.normal(tf.shape(greedy))
+            if self._has_state:
+                state = noise = (1.0 - self._theta) * state + noise
+            action = tf.clip_by_value(greedy + noise, -1.0, 1.0)
+        if self._critic is None:
+            return PolicyOutput(action, {}, state)
+        # Both actions in one pass.
+        values = self._critic(
+            (tf.tile(features, [2, 1]), tf.concat([action, greedy], axis=0))
+        )
+        if not isinstance(values, tf.Tensor):
+            values = values.mean()
+        taken, own = tf.split(values, 2)
+        return PolicyOutput(action, {'q_taken': taken, 'q_policy': own}, state)
+
+
+class SoftmaxPolicy(Policy):
+    """Draws actions from a network's softmax, or takes the likeliest.
+
+    Its extra `logits`, float32 [N, A], are those that the action was drawn from: what
+    a learner needs to correct for a policy that has changed since.
+
+    Args:
+        network: has `step(observation, state)`, which returns a PolicyValue and the
+            next state, `initial_state(num_lanes)` and `variables`.
+        action_spec: of one lane; gives the dtype of actions.
+        seed: of the random numbers.
+        greedy: whether to take the likeliest action.
+    """
+
+    def __init__(
+        self,
+        network: snt.Module,
+        action_spec: dm_env.specs.DiscreteArray,
+        seed: int,
+        greedy: bool = False,
+    ):
+        self._network = network
+        self._num_actions = action_spec.num_values
+        self._dtype = tf.as_dtype(action_spec.dtype)
+        self._greedy = greedy
+        self._generator = tf.random.Generator.from_seed(seed)
+
+    @property
+    def variables(self) -> Sequence[tf.Variable]:
+        return self._network.variables
+
+    @property
+    def extras_spec(self) -> dict[str, types.Nest]:
+        return {'logits': dm_env.specs.Array((self._num_actions,), np.float32)}
+
+    def initial_state(self, num_lanes: int) -> types.Nest:
+        return self._network.initial_state(num_lanes)
+
+    def __call__(self, observation: types.Nest, state: types.Nest) -> PolicyOutput:
+        (logits, _), state = self._network.step(observation, state)
+        score = logits
+        if not self._greedy:
+            # The largest of logits plus Gumbel noise is a draw from their softmax.
+            draws = self._generator.uniform(tf.shape(logits))
+            score = logits - tf.math.log(-tf.math.log(draws))
+        action = tf.cast(tf.argmax(score, axis=-1), self._dtype)
+        return PolicyOutput(action, {'logits': logits}, state)

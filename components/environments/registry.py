@@ -1,8 +1,11 @@
 """Environments by id.
 
-An id may carry options, as a web address does: `gym:Pendulum-v1?reward_scale=0.01&
-canonical=true`. Those of `_WRAPPERS` fit every environment; `catch`, `memory_chain`
+An id may carry options, as a web address does: `control:walker:walk?action_repeat=2&
+concat=true`. Those of `_WRAPPERS` fit every environment; `catch`, `memory_chain`
 and `atari:` take the keyword arguments of what they make besides.
+
+Floating-point actions with finite bounds are rescaled to [-1, 1], as agents for
+continuous control need them: `canonical=false` leaves them as they are.
 """
 
 from __future__ import annotations
@@ -72,9 +75,12 @@ def make_environment(name: str, seed: int) -> dm_env.Environment:
             f'name must be an environment that is installed, got {name!r} without '
             f"what it needs ({error}); pip install '{extra}'."
         ) from error
-    for key, text in wrappers.items():
-        kind, wrapper = _WRAPPERS[key]
-        value = _parse(key, text, kind)
+    if canonical_actions.fits(environment.action_spec()):
+        wrappers = {'canonical': 'true', **wrappers}
+    for key, (kind, wrapper) in _WRAPPERS.items():
+        if key not in wrappers:
+            continue
+        value = _parse(key, wrappers[key], kind)
         if kind is not bool:
             environment = wrapper(environment, value)
         elif value:

@@ -91,3 +91,32 @@ def categorical_td(
     entropy = -tf.reduce_sum(tf.math.xlogy(target, target), axis=-1)
     divergence = tf.stop_gradient(cross_entropy - entropy)
     return CategoricalTD(cross_entropy, divergence, target)
+
+
+def mass_outside(
+    r_t: tf.Tensor, discount_t: tf.Tensor, logits_t: tf.Tensor, support: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns how much of the targets R + D Z(s') the support's ends cut off.
+
+    Where it is not small the values pile up at an end and cannot be told apart.
+
+    Args:
+        r_t: float [B]; see `categorical_td`, as for all that follow.
+        discount_t: float [B].
+        logits_t: float [B, K].
+        support: float [K].
+
+    Returns:
+        Mean probability below the support and above it, float [] in [0, 1] each.
+    """
+    atoms = r_t[:, tf.newaxis] + discount_t[:, tf.newaxis] * support  # [B, K]
+    probabilities = tf.nn.softmax(logits_t)
+    # Values at an end themselves, up to rounding, are not cut off.
+    tolerance = 1e-3 * (support[1] - support[0])
+
+    def mass(outside: tf.Tensor) -> tf.Tensor:
+        kept = tf.where(outside, probabilities, tf.zeros_like(probabilities))
+        return tf.reduce_mean(tf.reduce_sum(kept, axis=-1))
+
+    below, above = atoms < support[0] - tolerance, atoms > support[-1] + tolerance
+    return mass(below), mass(above)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import tensorflow as tf
 
 
@@ -74,3 +76,36 @@ def deterministic_policy_gradient(
         dqda = tf.clip_by_norm(dqda, max_norm, axes=-1)
     target = tf.stop_gradient(action + dqda)
     return 0.5 * tf.reduce_sum(tf.square(target - action), axis=-1)
+
+
+def deterministic_policy_loss(
+    policy: Callable[[tf.Tensor], tf.Tensor],
+    value: Callable[[tf.Tensor, tf.Tensor], tf.Tensor],
+    features: tf.Tensor,
+    max_norm: float | None = None,
+    max_abs: float | None = None,
+) -> tf.Tensor:
+    """Returns the mean of `deterministic_policy_gradient` at a critic's dq/da.
+
+    Only the policy's variables get a gradient: none goes into the features, nor into
+    the critic.
+
+    Args:
+        policy: features to actions [B, ...].
+        value: (features, actions) to values [B].
+        features: float [B, F].
+        max_norm: see `deterministic_policy_gradient`, as for `max_abs`.
+        max_abs: likewise.
+
+    Returns:
+        float [].
+    """
+    features = tf.stop_gradient(features)
+    action = policy(features)
+    with tf.GradientTape(watch_accessed_variables=False) as tape:
+        tape.watch(action)
+        q = value(features, action)
+    dqda = tape.gradient(q, action)
+    return tf.reduce_mean(
+        deterministic_policy_gradient(action, dqda, max_norm, max_abs)
+    )

@@ -51,7 +51,9 @@ def batches(num, updates, seed=0):
         yield make_sample(x, x[..., 0] - 2 * x[..., 1])
 
 
-def make_learner(samples, config=Config(), loss=squared_error, **kwargs):
+def make_learner(
+    samples, config=Config(), loss=squared_error, optimizer=None, **kwargs
+):
     online, target = make_networks(), make_networks()
     online.linear.w.assign([[0.5], [0.25]])
     made = learner.SGDLearner(
@@ -62,7 +64,7 @@ def make_learner(samples, config=Config(), loss=squared_error, **kwargs):
         acting=[online.linear],
         targets=[(online.linear, target.linear)],
         config=config,
-        optimizer=optimizers.Adam(0.1),
+        optimizer=optimizer or optimizers.Adam(0.1),
         samples=iter(samples),
         **kwargs,
     )
@@ -125,8 +127,9 @@ def test_a_loss_that_is_not_finite_changes_nothing(bad):
 
 def test_gradients_are_clipped_by_their_global_norm():
     config = Config(max_gradient_norm=0.5)
-    one, online, _ = make_learner([make_sample([[[3, 4]]], [[0]])], config)
-    one._optimizer = Descent()
+    one, online, _ = make_learner(
+        [make_sample([[[3, 4]]], [[0]])], config, optimizer=Descent()
+    )
     metrics = one.step()
     step = np.array([0.5, 0.25]) - online.linear.w.numpy()[:, 0]
     np.testing.assert_allclose(np.linalg.norm(step), 0.5, rtol=1e-5)
@@ -184,3 +187,74 @@ def test_published_parameters_are_copies():
     assert version == 1
     np.testing.assert_array_equal(weights, before)
     assert not np.array_equal(weights, online.linear.w)
+
+
+class TwoNetworks(NamedTuple):
+    critic: snt.Module
+    policy: snt.Module
+
+
+def test_two_losses_move_their_own_modules_with_clips_of_their_own():
+    online = TwoNetworks(make_networks().linear, make_networks().linear)
+    online.critic.w.assign([[1.0], [2.0]])
+    online.policy.w.assign([[3.0], [4.0]])
+
+    def loss(online, target, sample, config):
+        critic, policy = tf.reduce_sum(online.critic.w), tf.reduce_sum(online.policy.w)
+        return learner.LossOutput(
+            loss={'critic': 100 * critic * policy, 'policy': policy - 1000 * critic},
+            priorities=tf.zeros([0]),
+            metrics={},
+        )
+
+    one = learner.SGDLearner(
+        loss=loss,
+        online=online,
+        target=online,
+        trained={'critic': [online.critic], 'policy': [online.policy]},
+        acting=[online.policy],
+        targets=[],
+        config=Config(max_gradient_norm=2**0.5),
+        optimizer={'critic': Descent(), 'policy': Descent()},
+        samples=iter([make_sample(np.ones([1, 3, 2]), [[0, 1, 2]])]),
+    )
+    metrics = one.step()
+    # The critic's gradient, 700 each, is clipped to 1; the policy's is 1 and stays.
+    np.testing.assert_allclose(online.critic.w, [[0.0], [1.0]], atol=1e-5)
+    np.testing.assert_allclose(online.policy.w, [[2.0], [3.0]], atol=1e-5)
+    np.testing.assert_allclose(metrics['critic_gradient_norm'], 700 * 2**0.5, rtol=1e-5)
+    np.testing.assert_allclose(metrics['policy_gradient_norm'], 2**0.5, rtol=1e-5)
+    assert {name for name in one.state() if name.startswith('online')} == {
+        'online/0/linear/w:0',
+        'online/1/linear/w:0',
+    }
+
+
+def test_of_two_losses_the_one_that_is_not_finite_is_named():
+    online = TwoNetworks(make_networks().linear, make_networks().linear)
+
+    def loss(online, target, sample, config):
+        return learner.LossOutput(
+            loss={
+                'critic': tf.reduce_sum(online.critic.w),
+                'policy': np.nan * tf.reduce_sum(online.policy.w),
+            },
+            priorities=tf.zeros([0]),
+            metrics={},
+        )
+
+    one = learner.SGDLearner(
+        loss=loss,
+        online=online,
+        target=online,
+        trained={'critic': [online.critic], 'policy': [online.policy]},
+        acting=[online.policy],
+        targets=[],
+        config=Config(),
+        optimizer={'critic': Descent(), 'policy': Descent()},
+        samples=iter([make_sample(np.ones([1, 3, 2]), [[0, 1, 2]])]),
+    )
+    before = online.critic.w.numpy()
+    with pytest.raises(FloatingPointError, match='policy_loss'):
+        one.step()
+    np.testing.assert_array_equal(online.critic.w, before)

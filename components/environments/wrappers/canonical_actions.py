@@ -35,11 +35,24 @@ class CanonicalActions(base.EnvironmentWrapper):
         return self._spec
 
 
+def fits(spec: types.Nest) -> bool:
+    """Says whether actions of `spec` can be rescaled and are not in [-1, 1] yet."""
+    floats = [s for s in tree.flatten(spec) if np.issubdtype(s.dtype, np.floating)]
+    return all(map(_has_bounds, floats)) and any(
+        np.any(s.minimum != -1) or np.any(s.maximum != 1) for s in floats
+    )
+
+
+def _has_bounds(spec: specs.Array) -> bool:
+    return isinstance(spec, specs.BoundedArray) and bool(
+        np.isfinite([*spec.minimum.flat, *spec.maximum.flat]).all()
+    )
+
+
 def _canonical(path: tuple, spec: specs.Array) -> specs.Array:
     if not np.issubdtype(spec.dtype, np.floating):
         return spec
-    bounded = isinstance(spec, specs.BoundedArray)
-    if not bounded or not np.isfinite([*spec.minimum.flat, *spec.maximum.flat]).all():
+    if not _has_bounds(spec):
         name = '/'.join(['action', *map(str, path)])
         raise ValueError(
             f'{name} must have finite bounds, got {spec}; bound it in the environment, '

@@ -139,3 +139,21 @@ def test_options_reach_what_is_made():
     assert environment.observation_spec().shape == (6, 3, 2)
     assert isinstance(environment._environment._environment, catch.Catch)
     assert make('catch?canonical=false').action_spec().num_values == 3
+
+
+def test_bounded_actions_are_in_minus_one_to_one_unless_told_otherwise():
+    for name in 'gym:Pendulum-v1', 'gym:Pendulum-v1?canonical=true':
+        spec = make(name).action_spec()
+        assert (spec.minimum, spec.maximum) == (-1, 1)
+    raw = make('gym:Pendulum-v1?canonical=false').action_spec()
+    assert (raw.minimum, raw.maximum) == (-2, 2)
+
+
+def test_the_full_range_of_actions_is_reached():
+    one, other = make('gym:Pendulum-v1'), make('gym:Pendulum-v1?canonical=false')
+    one.reset(), other.reset()
+    for action in (-1.0, 1.0, 0.25):
+        scaled = one.step(np.array([action], np.float32))
+        raw = other.step(np.array([2 * action], np.float32))
+        np.testing.assert_allclose(scaled.observation, raw.observation, rtol=1e-5)
+        np.testing.assert_allclose(scaled.reward, raw.reward, rtol=1e-5)
