@@ -1,0 +1,5 @@
+"""Ape-X DPG: `Config` (hyperparameters), and `builder` and `loss`."""
+
+from repertory.agents.apex_dpg.config import PAPER, Config
+
+__all__ = ['PAPER', 'Config']

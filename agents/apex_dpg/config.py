@@ -1,0 +1,130 @@
+"""Hyperparameters of Ape-X DPG. Nothing here imports TensorFlow."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Literal
+
+from repertory.agents import builder, checks
+from repertory.replay import tables
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Config(builder.AgentConfig):
+    """Hyperparameters of Ape-X DPG; the defaults suit control tasks on one machine."""
+
+    reward_scale: float = 1.0
+    """Factor of rewards in learning; returns are reported without it."""
+    n_step: int = 5
+    """Environment steps of reward before the bootstrap."""
+    discount: float = 0.99
+    """Gamma, per environment step."""
+    batch_size: int = 256
+    """Transitions in a learner step."""
+    updates_per_call: int = 1
+    """Learner steps in one compiled call; 1 keeps priorities freshest."""
+    min_replay_size: int = 1_000
+    """Transitions in the replay before learning starts."""
+    max_replay_size: int = 1_000_000
+    """Transitions in the replay."""
+    remover: Literal['fifo', 'prioritized'] = 'fifo'
+    """What a full replay evicts: the oldest, or by chance those of low priority."""
+    eviction_exponent: float = 0.4
+    """A prioritized remover evicts with chances as priority^-exponent."""
+    samples_per_insert: float | None = 32.0
+    """Transitions sampled per transition inserted; None: neither side waits."""
+    priority_exponent: float = 0.6
+    """Alpha: 0 samples uniformly."""
+    importance_sampling_exponent: float = 0.4
+    """Beta: 0 leaves the bias of prioritized sampling in, 1 removes it."""
+    priority_epsilon: float = 1e-6
+    """Added to each priority, so that none is zero and never sampled again."""
+    network: Literal['layer_norm', 'relu', 'tanh'] = 'layer_norm'
+    """Layers: with a layer normalization first, as Acme's; or plain ones, where the
+    action joins at the critic's second."""
+    policy_sizes: tuple[int, ...] = (256, 256)
+    """Units of the policy's layers."""
+    critic_sizes: tuple[int, ...] = (256, 256)
+    """Units of the critic's layers."""
+    policy_learning_rate: float = 1e-4
+    """Step size of the policy's Adam."""
+    critic_learning_rate: float = 1e-4
+    """Step size of the Adam of critic and observation network."""
+    max_gradient_norm: float | None = 40.0
+    """Global norm that the critic's and the policy's gradients are clipped to, each
+    by themselves; None: no clipping."""
+    max_abs_action_gradient: float | None = 1.0
+    """Absolute value that each element of dq/da is clipped to; None: no clipping."""
+    target_update_period: int = 100
+    """Learner steps between copies to the target networks."""
+    noise_sigma: float = 0.3
+    """Standard deviation of a step's exploration noise; actions are in [-1, 1]."""
+    noise_theta: float = 1.0
+    """1: independent Gaussian noise. Below: Ornstein-Uhlenbeck noise, of which an
+    environment step keeps 1 - theta."""
+    variable_update_period: int = 100
+    """Environment steps of an actor between two parameter fetches."""
+
+    def __post_init__(self):
+        checks.at_least_one(
+            self,
+            'n_step',
+            'batch_size',
+            'updates_per_call',
+            'min_replay_size',
+            'max_replay_size',
+            'target_update_period',
+            'variable_update_period',
+        )
+        checks.in_unit_interval(self, 'discount', 'importance_sampling_exponent')
+        checks.positive(
+            self,
+            'reward_scale',
+            'priority_epsilon',
+            'eviction_exponent',
+            'policy_learning_rate',
+            'critic_learning_rate',
+        )
+        checks.positive_or_none(self, 'max_gradient_norm', 'max_abs_action_gradient')
+        checks.not_negative(self, 'priority_exponent', 'noise_sigma')
+        checks.control_networks(self)
+        checks.replay_sizes(self)
+
+    def rate_limit(self) -> tables.RateLimit:
+        """Returns the limit of the replay table; its buffer holds a learner call."""
+        return tables.make_rate_limit(
+            self.samples_per_insert,
+            self.min_replay_size,
+            self.batch_size * self.updates_per_call,
+        )
+
+    def make_builder(self) -> builder.Builder:
+        from repertory.agents.apex_dpg import builder as apex_dpg_builder
+
+        return apex_dpg_builder.Builder(self)
+
+
+# Horgan et al. (2018), "Distributed Prioritized Experience Replay", as far as it is
+# known: README.md says which values are from secondary sources.
+PAPER = Config(
+    remover='prioritized',
+    samples_per_insert=None,
+    network='tanh',
+    policy_sizes=(300, 200),
+    critic_sizes=(400, 300),
+    max_gradient_norm=None,
+)
+
+PRESETS = {
+    'default': Config(),
+    'paper': PAPER,
+    # Pendulum-v1's rewards are in [-16.3, 0].
+    'pendulum': Config(
+        reward_scale=0.01,
+        batch_size=128,
+        policy_sizes=(128, 128),
+        critic_sizes=(128, 128),
+        policy_learning_rate=3e-4,
+        critic_learning_rate=3e-4,
+    ),
+}
