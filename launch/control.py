@@ -12,6 +12,7 @@ from typing import Any
 
 from repertory.components import core
 from repertory.launch import coordinator as coordinator_lib
+from repertory.launch import progress
 
 _PERIOD_SECONDS = 0.25
 _FIRST_LOG_SECONDS = 5.0
@@ -82,7 +83,7 @@ class NodeControl:
 
     @property
     def phase(self) -> str:
-        """The phase of the run as last heard of; one of `coordinator.PHASES`.
+        """The phase of the run as last heard of; one of `progress.PHASES`.
 
         Raises:
             RuntimeError: if the coordinator cannot be reached.
@@ -99,6 +100,7 @@ class NodeControl:
     @property
     def counts(self) -> dict[str, float]:
         """Totals of the whole run as last heard of: `actor_steps`, `seconds`, ..."""
+        self._exchange_if_due()
         with self._changed:
             return dict(self._counts)
 
@@ -176,9 +178,9 @@ class NodeControl:
         Raises:
             RuntimeError: if the coordinator cannot be reached.
         """
-        rank, begin = coordinator_lib.PHASES.index(phase), self._clock()
+        rank, begin = progress.PHASES.index(phase), self._clock()
         with self._changed:
-            while coordinator_lib.PHASES.index(self.phase) < rank:
+            while progress.PHASES.index(self.phase) < rank:
                 left = 0.5
                 if seconds is not None:
                     left = begin + seconds - self._clock()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-import math
 import os
 import threading
 import time
@@ -13,51 +12,7 @@ from typing import Any
 
 from repertory.launch import progress
 
-# In this order; none is gone back to.
-# run: all work.  drain: actors stop, flush and close.  save: the learner writes its
-# last checkpoint.  final_evaluation: the evaluator runs the last parameters.
-# exit: everybody returns.
-PHASES = 'run', 'drain', 'save', 'final_evaluation', 'exit'
-
 _STATUS_SECONDS = 1.0
-
-Budget = progress.Budget
-budget_of = progress.budget_of
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Patience:
-    """Seconds until a node that does not answer fails the run, by what it is to do."""
-
-    start: float = 300.0
-    answer: float = 60.0
-    drain: float = 60.0
-    save: float = 600.0
-    final_evaluation: float = 600.0
-    exit: float = 5.0
-
-
-_ENDLESS = Patience(**{field.name: math.inf for field in dataclasses.fields(Patience)})
-
-
-@dataclasses.dataclass
-class _Node:
-    """What is known of one role."""
-
-    last_seen: float
-    incarnation: str
-    counts: dict[str, int] = dataclasses.field(default_factory=dict)
-    lease: int = 0  # Steps granted that it has not yet counted.
-    metrics: dict[str, Any] = dataclasses.field(default_factory=dict)
-    waits_for: str = ''
-    done: bool = False
-    leaves: bool = False  # It hears nothing further, or has been told to exit.
-
-
-def group_of(role: str) -> str:
-    """Returns `actor` for `actor_3`, and `learner` for itself."""
-    head, _, tail = role.rpartition('_')
-    return head if head and tail.isdigit() else role
 
 
 class Coordinator:
@@ -76,7 +31,7 @@ class Coordinator:
         budget: progress.Budget,
         roles: Sequence[str],
         status_path: str | os.PathLike | None = None,
-        patience: Patience | None = None,
+        patience: progress.Patience | None = None,
         clock: Callable[[], float] = time.monotonic,
     ):
         """Begins the phase `run`.
@@ -92,19 +47,20 @@ class Coordinator:
         self._budget = budget
         self._roles = tuple(roles)
         self._status_path = status_path
-        self._patience = patience or _ENDLESS
+        self._patience = patience or progress.ENDLESS
         self._clock = clock
         self._lock = threading.RLock()
-        self._nodes: dict[str, _Node] = {}
+        self._nodes: dict[str, progress.NodeState] = {}
         self._counts: collections.Counter[str] = collections.Counter()
         self._rates = progress.Rates()
         self._begin = self._phase_begin = clock()
         self._seconds_before = 0.0
         self._last_status = float('-inf')
-        self._phase = PHASES[0]
+        self._phase = progress.PHASES[0]
         self._reason = ''
         self._evaluate_finally = 'evaluator' in self._roles
         self._failure = ''
+        self._hurry = False
         self._lost: set[str] = set()
 
     # What roles call.
@@ -140,13 +96,13 @@ class Coordinator:
         """
         with self._lock:
             now = self._clock()
-            node = self._nodes.setdefault(role, _Node(now, incarnation))
+            node = self._nodes.setdefault(role, progress.NodeState(now, incarnation))
             if node.incarnation != incarnation:
                 node.incarnation, node.counts = incarnation, {}
             node.last_seen = now
             for name, total in (counts or {}).items():
                 added = total - node.counts.get(name, 0)
-                self._counts[f'{group_of(role)}_{name}'] += added
+                self._counts[f'{progress.group_of(role)}_{name}'] += added
                 node.counts[name] = total
             node.metrics.update(metrics or {})
             node.waits_for, node.done, node.lease = waits_for, done, lease
@@ -161,19 +117,17 @@ class Coordinator:
                 'counts': self.counts(),
             }
 
-    def request_stop(self, reason: str, evaluate: bool = False) -> None:
-        """Ends the run cleanly: with a checkpoint, and an evaluation if asked."""
+    def request_stop(self, reason: str) -> None:
+        """Ends the run cleanly: with a checkpoint, but without an evaluation."""
         with self._lock:
             if self._phase == 'run':
-                self._evaluate_finally &= evaluate
+                self._hurry, self._evaluate_finally = True, False
                 self._enter('drain', reason)
 
     def lose(self, role: str, reason: str) -> None:
         """Takes note that `role` is gone: the run is to end, and has failed."""
         with self._lock:
-            self._lost.add(role)
-            self._failure = self._failure or f'{role}: {reason}'
-            self._evaluate_finally = False
+            self._note_loss(role, reason)
             if self._phase == 'run':
                 self._enter('drain', self._failure)
             self.tick()
@@ -186,16 +140,18 @@ class Coordinator:
             now = self._clock()
             if self._phase == 'run':
                 self._check_budgets()
-                self._check_answers(now)
+            if self._phase == 'run':
+                for role, text in self._late(now).items():
+                    self.lose(role, f'{text}; see its log.')
             while self._phase not in ('run', 'exit') and self._phase_complete(now):
-                following = PHASES[PHASES.index(self._phase) + 1]
+                following = progress.PHASES[progress.PHASES.index(self._phase) + 1]
                 self._enter(following, self._reason)
             if now - self._last_status >= _STATUS_SECONDS:
                 self._write_status(now)
 
     @property
     def phase(self) -> str:
-        """One of `PHASES`."""
+        """One of `progress.PHASES`."""
         return self._phase
 
     @property
@@ -272,14 +228,14 @@ class Coordinator:
     def _grant(self, role: str, wanted: int) -> int:
         if self._phase != 'run':
             return 0
-        group = group_of(role)
+        group = progress.group_of(role)
         limit = self._budget.limit(group)
         if limit is None:
             return wanted
         held = sum(
             max(node.lease, 0)
             for name, node in self._nodes.items()
-            if group_of(name) == group
+            if progress.group_of(name) == group
         )
         return max(0, min(wanted, limit - self._counts[f'{group}_steps'] - held))
 
@@ -292,52 +248,48 @@ class Coordinator:
         if reason:
             self._enter('drain', reason)
 
-    def _check_answers(self, now: float) -> None:
-        if self._phase != 'run':
-            return
+    def _late(self, now: float) -> dict[str, str]:
+        """Returns who has been silent for too long, and how, in words."""
+        late = {}
         for role in self._roles:
             node = self._nodes.get(role)
-            since = self._begin if node is None else node.last_seen
-            patience = self._patience.start if node is None else self._patience.answer
-            if now - since > patience and not (node and (node.done or node.leaves)):
-                verb = 'has not started' if node is None else 'has not answered'
-                self.lose(role, f'{verb} for {now - since:.0f} s; see its log.')
+            if role in self._lost or (node and (node.done or node.leaves)):
+                continue
+            if node is None and now - self._begin > self._patience.start:
+                late[role] = f'has not started for {now - self._begin:.0f} s'
+            elif node and now - node.last_seen > self._patience.answer:
+                late[role] = f'has not answered for {now - node.last_seen:.0f} s'
+        return late
 
     def _phase_complete(self, now: float) -> bool:
-        awaited = {
-            'drain': lambda role: group_of(role) == 'actor',
-            'save': lambda role: group_of(role) == 'learner',
-            'final_evaluation': lambda role: (
-                self._evaluate_finally and group_of(role) == 'evaluator'
-            ),
-        }[self._phase]
-        missing = [
-            role
-            for role, node in self._nodes.items()
-            if role in self._roles
-            and awaited(role)
-            and not (node.done or node.leaves)
-            and role not in self._lost
-        ]
-        if not missing:
+        """Returns whether nobody is waited for; who is waited for too long is lost."""
+        group = {'drain': 'actor', 'save': 'learner'}.get(self._phase, 'evaluator')
+        if group == 'evaluator' and not self._evaluate_finally:
             return True
-        patience = getattr(self._patience, self._phase)
-        silent = [
+        missing = {
             role
-            for role in missing
-            if now - self._nodes[role].last_seen > self._patience.answer
-        ]
-        if now - self._phase_begin <= patience and not silent:
-            return False
-        names = ', '.join(silent or missing)
-        for role in silent or missing:
-            self._lost.add(role)
-        self._failure = self._failure or (
-            f'{names}: did not end the phase {self._phase} within '
-            f'{now - self._phase_begin:.0f} s; see the logs.'
-        )
-        self._evaluate_finally = False
-        return not set(missing) - self._lost
+            for role in self._roles
+            if progress.group_of(role) == group and not self._did_its_part(role)
+        }
+        late = {role: text for role, text in self._late(now).items() if role in missing}
+        in_phase = now - self._phase_begin
+        if in_phase > getattr(self._patience, self._phase):
+            text = f'did not end the phase {self._phase} within {in_phase:.0f} s'
+            late |= {role: text for role in missing & self._nodes.keys()}
+        for role, text in late.items():
+            self._note_loss(role, f'{text}; see its log.')
+        return not missing - self._lost
+
+    def _did_its_part(self, role: str) -> bool:
+        node = self._nodes.get(role)
+        if node is None:  # It still starts; who is in a hurry does not wait for it.
+            return self._hurry or role in self._lost
+        return node.done or node.leaves or role in self._lost
+
+    def _note_loss(self, role: str, text: str) -> None:
+        self._lost.add(role)
+        self._failure = self._failure or f'{role}: {text}'
+        self._hurry, self._evaluate_finally = True, False
 
     def _write_status(self, now: float) -> None:
         self._last_status = now

@@ -14,7 +14,7 @@ import rich.console
 import rich.live
 import rich.table
 
-from repertory.launch import coordinator, progress
+from repertory.launch import progress
 
 _REFRESH_SECONDS = 0.5
 _LINE_SECONDS = 10.0
@@ -129,7 +129,7 @@ def summary_line(status: dict[str, Any]) -> str:
         for role, node in status['nodes'].items()
         if node['waits_for']
     ]
-    if status['starting'] and status['phase'] == coordinator.PHASES[0]:
+    if status['starting'] and status['phase'] == progress.PHASES[0]:
         parts.append(f'starting: {", ".join(status["starting"])}')
     return '; '.join(parts + waits)
 
@@ -138,7 +138,7 @@ def _metrics(status: dict[str, Any], group: str) -> list[dict[str, Any]]:
     return [
         {k: v for k, v in node['metrics'].items() if v is not None}
         for role, node in status['nodes'].items()
-        if coordinator.group_of(role) == group
+        if progress.group_of(role) == group
     ]
 
 

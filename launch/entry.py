@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import faulthandler
 import json
 import logging
 import os
@@ -64,9 +65,10 @@ def _die_with_parent() -> None:
         os._exit(1)
 
 
-def main(job_path: str) -> int:
-    """Runs the job; returns the exit code."""
+def main(job_path: str) -> None:
+    """Runs the job, and ends the process with 0 or, after an exception, with 1."""
     _die_with_parent()
+    faulthandler.register(supervisor.TRACEBACK_SIGNAL, all_threads=True)
     logging.basicConfig(
         level=logging.INFO, format='%(asctime)s %(levelname)s %(name)s: %(message)s'
     )
@@ -83,15 +85,19 @@ def main(job_path: str) -> int:
         manager = worker_manager.WorkerManager(register_in_thread=True)
         pickle.loads(pickled)()
         del manager
+        code = 0
     except BaseException:
         text = traceback.format_exc()
         print(text, file=sys.stderr, flush=True)
         send_event(error=text.strip())
-        logging.shutdown()
-        os._exit(1)  # Threads of the failed node must not keep the process.
-    send_event(returned=True)
-    return 0
+        code = 1
+    logging.shutdown()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # At once: threads of a failed node must not keep the process, and destructors of
+    # datasets wait for a replay server that may be gone.
+    os._exit(code)
 
 
 if __name__ == '__main__':
-    sys.exit(main(sys.argv[1]))
+    main(sys.argv[1])

@@ -11,10 +11,12 @@ import signal
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Literal, Protocol
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal
 
 import launchpad as lp
+
+from repertory.launch import binding, processes, threads
 
 COORDINATOR = 'coordinator'
 
@@ -24,23 +26,6 @@ _NOTICE_SECONDS = 4.0  # From asking a node to stop to killing it.
 _CALL_SECONDS = 3.0
 
 _logger = logging.getLogger(__name__)
-
-
-class Node(Protocol):
-    """A started node of a program, as a process or as a thread."""
-
-    name: str
-
-    def start(self) -> None: ...
-
-    def poll(self) -> str | None:
-        """Returns None while it runs, '' once it ended well, else what went wrong."""
-
-    def terminate(self) -> None:
-        """Asks it to stop; does not wait."""
-
-    def kill(self) -> bool:
-        """Ends it if that can be done; returns whether it could."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,26 +53,6 @@ class Result:
             raise RuntimeError(f'{self.failed_node} {self.failure}')
 
 
-def named_nodes(program: lp.Program) -> Iterator[tuple[str, str, Any]]:
-    """Yields name, group and node: a name is the node's `role`, or group and index."""
-    for group, nodes in program.groups.items():
-        for index, node in enumerate(nodes):
-            yield getattr(node, 'role', f'{group}_{index}'), group, node
-
-
-def prepare(
-    program: lp.Program, launch_type: lp.LaunchType, stopper: Callable[..., None]
-) -> None:
-    """Does what `lp.launch` does before it starts anything, with our own stopper."""
-    for _, _, node in named_nodes(program):
-        node.launch_context.initialize(launch_type, None, stopper)
-    for _, group, node in named_nodes(program):
-        for handle in node.input_handles:
-            handle.connect(node, group)
-    for node in program.get_all_nodes():
-        node.bind_addresses()
-
-
 def launch(
     program: lp.Program,
     mode: Literal['processes', 'threads'],
@@ -108,9 +73,7 @@ def launch(
     Raises:
         TypeError: if a node cannot be copied to another process.
     """
-    from repertory.launch import processes, threads
-
-    bypass_proxy()
+    binding.bypass_proxy()
     log_dir = pathlib.Path(run_dir) / 'logs'
     log_dir.mkdir(parents=True, exist_ok=True)
     run = Run(log_dir)
@@ -125,14 +88,6 @@ def launch(
     return run
 
 
-def bypass_proxy() -> None:
-    """Keeps gRPC from sending calls within this machine through a proxy."""
-    if any(name in os.environ for name in ('http_proxy', 'https_proxy', 'grpc_proxy')):
-        hosts = os.environ.get('no_grpc_proxy', os.environ.get('no_proxy', ''))
-        names = [*filter(None, hosts.split(',')), 'localhost', '127.0.0.1', '::1']
-        os.environ['no_grpc_proxy'] = ','.join(dict.fromkeys(names))
-
-
 class Run:
     """A program that runs. Its nodes are gone when `wait` returns."""
 
@@ -140,7 +95,7 @@ class Run:
         self.log_dir = log_dir
         self._folder = tempfile.TemporaryDirectory(prefix='repertory_')
         self.job_dir = pathlib.Path(self._folder.name)
-        self._nodes: list[Node] = []
+        self._nodes: list[binding.Node] = []
         self._ended: dict[str, str] = {}
         self._coordinator: Any = None
         self._lock = threading.Lock()
@@ -156,7 +111,7 @@ class Run:
             target=self._supervise, name='supervisor', daemon=True
         )
 
-    def start(self, nodes: list[Node], coordinator: Any) -> None:
+    def start(self, nodes: list[binding.Node], coordinator: Any) -> None:
         """Starts `nodes`; `coordinator` is that node of the program, or None."""
         self._nodes = nodes
         if coordinator is not None:
@@ -171,7 +126,7 @@ class Run:
         return not self._over.is_set()
 
     @property
-    def nodes(self) -> list[Node]:
+    def nodes(self) -> list[binding.Node]:
         """The nodes; those that ended included."""
         return list(self._nodes)
 
@@ -201,7 +156,7 @@ class Run:
 
     def kill(self) -> None:
         """Ends all nodes without ado; returns at once."""
-        self._killed = self._forced = True
+        self._forced = self._killed = True
 
     def take_event(self, event: dict) -> None:
         """Takes a node's news."""
@@ -307,6 +262,7 @@ class Run:
                 node.terminate()
             self._give(_NOTICE_SECONDS)
         if now >= self._kill_at or self._killed:
+            self._kill_at, self._killed = float('inf'), False
             for node in self._nodes:
                 if node.name in self._ended:
                     continue

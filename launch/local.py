@@ -9,7 +9,7 @@ from typing import Any
 from repertory.launch import control as control_lib
 from repertory.launch import coordinator as coordinator_lib
 from repertory.launch import experiment as experiment_lib
-from repertory.launch import run_folder, wiring
+from repertory.launch import progress, run_folder, wiring
 from repertory.replay import budget
 
 
@@ -62,7 +62,7 @@ def run_experiment(
     experiment_lib.check_together(experiment, topology)
     folder = open_folder(experiment, run_dir, resume)
     coordinator = coordinator_lib.Coordinator(
-        coordinator_lib.budget_of(experiment),
+        progress.budget_of(experiment),
         ['actor_0', 'learner', 'evaluator'],
         folder.status,
     )
@@ -134,8 +134,9 @@ class _Run:
         self._actor.start()
         while self._actor.step():
             owed = self._budget.owed(self._actor.adder.num_items)
-            if owed:
-                # What was created is in the table before it can be sampled.
+            if owed and (self._table.is_queue or not self._calls):
+                # What is sampled must be there: a table that has had its min_size
+                # never blocks again, and a flush each step would cost half the time.
                 self._actor.adder.flush()
             for _ in range(owed):
                 if not self._learner.step():

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 
 import launchpad as lp
 
-from repertory.launch import entry, launcher, supervisor
+from repertory.launch import binding, entry, supervisor
 
 
 def make_nodes(
@@ -17,7 +17,7 @@ def make_nodes(
     log_dir: pathlib.Path,
     environments: Mapping[str, Mapping[str, str]],
     on_event: Callable[[dict], None],
-) -> list[launcher.Node]:
+) -> list[binding.Node]:
     """Returns the nodes of `program`, ready to start.
 
     Args:
@@ -30,9 +30,9 @@ def make_nodes(
     Raises:
         TypeError: if a node cannot be copied to another process.
     """
-    launcher.prepare(program, lp.LaunchType.LOCAL_MULTI_PROCESSING, entry.Stopper())
+    binding.prepare(program, lp.LaunchType.LOCAL_MULTI_PROCESSING, entry.Stopper())
     children = []
-    for name, group, node in launcher.named_nodes(program):
+    for name, group, node in binding.named_nodes(program):
         job_path = job_dir / f'{name}.job'
         entry.write_job(job_path, node.function, name)
         environment = {

@@ -1,10 +1,11 @@
-"""How fast a run goes, when it will end, and the file that says so."""
+"""The words of a run: its phases, budget, patience, rates and status file."""
 
 from __future__ import annotations
 
 import collections
 import dataclasses
 import json
+import math
 import os
 import pathlib
 from collections.abc import Mapping
@@ -12,7 +13,34 @@ from typing import Any
 
 from repertory.launch import experiment as experiment_lib
 
+# In this order; none is gone back to.
+# run: all work.  drain: actors stop, flush and close.  save: the learner writes its
+# last checkpoint.  final_evaluation: the evaluator runs the last parameters.
+# exit: everybody returns.
+PHASES = 'run', 'drain', 'save', 'final_evaluation', 'exit'
+
 _WINDOW_SECONDS = 15.0
+
+
+def group_of(role: str) -> str:
+    """Returns `actor` for `actor_3`, and `learner` for itself."""
+    head, _, tail = role.rpartition('_')
+    return head if head and tail.isdigit() else role
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Patience:
+    """Seconds until a node that does not answer fails the run, by what it is to do."""
+
+    start: float = 300.0
+    answer: float = 60.0
+    drain: float = 60.0
+    save: float = 600.0
+    final_evaluation: float = 600.0
+    exit: float = 5.0
+
+
+ENDLESS = Patience(**{field.name: math.inf for field in dataclasses.fields(Patience)})
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -53,6 +81,20 @@ class Budget:
             if limit is not None and rates.get(name, 0) > 0:
                 left.append((limit - counts.get(name, 0)) / rates[name])
         return max(0.0, min(left)) if left else None
+
+
+@dataclasses.dataclass
+class NodeState:
+    """What is known of one role."""
+
+    last_seen: float
+    incarnation: str
+    counts: dict[str, int] = dataclasses.field(default_factory=dict)
+    lease: int = 0  # Steps granted that it has not yet counted.
+    metrics: dict[str, Any] = dataclasses.field(default_factory=dict)
+    waits_for: str = ''
+    done: bool = False
+    leaves: bool = False  # It hears nothing further, or has been told to exit.
 
 
 def budget_of(experiment: experiment_lib.ExperimentConfig) -> Budget:

@@ -11,13 +11,16 @@ import pathlib
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
 _TAIL_BYTES = 4000
+_TRACEBACK_SECONDS = 0.1
 
 PARENT_VARIABLE = 'REPERTORY_PARENT_PID'
 EVENTS_VARIABLE = 'REPERTORY_EVENTS_FD'
+TRACEBACK_SIGNAL = signal.SIGUSR2
 
 
 class ChildProcess:
@@ -53,7 +56,6 @@ class ChildProcess:
         self._events = -1
         self._partial = b''
         self._error = ''
-        self._returned = False
         self._asked: set[int] = set()
         self._outcome: str | None = None
 
@@ -98,8 +100,7 @@ class ChildProcess:
         self._signal_group(signal.SIGKILL)
         code = self._process.wait()
         os.close(self._events)
-        # Libraries that fail while unloading do no harm.
-        if self._returned or code == 0 or -code in self._asked:
+        if code == 0 or -code in self._asked:
             self._outcome = ''
         elif code < 0:
             name = signal.Signals(-code).name
@@ -113,11 +114,18 @@ class ChildProcess:
         """Asks it to stop: `lp.wait_for_stop` returns in it."""
         if self._process is not None and self._outcome is None:
             self._asked.add(signal.SIGTERM)
-            self._process.send_signal(signal.SIGTERM)
+            # Not Popen's own, which may reap the process.
+            os.kill(self._process.pid, signal.SIGTERM)
 
     def kill(self) -> bool:
-        """Ends it and its group at once; returns True, as nothing can resist."""
-        self._asked.add(signal.SIGKILL)
+        """Ends it and its group; returns True, as nothing can resist.
+
+        If it was asked to stop before, its log says first where its threads are.
+        """
+        if self._asked and self._process is not None and self._outcome is None:
+            os.kill(self._process.pid, TRACEBACK_SIGNAL)
+            time.sleep(_TRACEBACK_SECONDS)
+        self._asked |= {signal.SIGKILL, TRACEBACK_SIGNAL}
         self._signal_group(signal.SIGKILL)
         return True
 
@@ -142,7 +150,6 @@ class ChildProcess:
             for line in lines:
                 event = json.loads(line)
                 self._error = event.get('error', self._error)
-                self._returned |= 'returned' in event
                 self._on_event(event)
 
     def _signal_group(self, number: int) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import launchpad as lp
 from launchpad.launch import worker_manager
 
-from repertory.launch import launcher
+from repertory.launch import binding
 
 
 class _StopEvent:
@@ -64,13 +64,13 @@ class _ThreadNode:
 
 def make_nodes(
     program: lp.Program, log_dir: pathlib.Path, stop: Callable[..., None]
-) -> list[launcher.Node]:
+) -> list[binding.Node]:
     """Returns the nodes of `program`, ready to start; `stop` is what `lp.stop` calls.
 
     A node's log holds its exception, if there was one: output is this process's.
     """
-    launcher.prepare(program, lp.LaunchType.LOCAL_MULTI_THREADING, stop)
+    binding.prepare(program, lp.LaunchType.LOCAL_MULTI_THREADING, stop)
     return [
         _ThreadNode(name, node.function, log_dir / f'{name}.log')
-        for name, _, node in launcher.named_nodes(program)
+        for name, _, node in binding.named_nodes(program)
     ]

@@ -1,0 +1,54 @@
+"""What Launchpad does to a program before it starts its nodes, and what we start."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
+
+import launchpad as lp
+
+
+class Node(Protocol):
+    """A started node of a program, as a process or as a thread."""
+
+    name: str
+
+    def start(self) -> None: ...
+
+    def poll(self) -> str | None:
+        """Returns None while it runs, '' once it ended well, else what went wrong."""
+
+    def terminate(self) -> None:
+        """Asks it to stop; does not wait."""
+
+    def kill(self) -> bool:
+        """Ends it if that can be done; returns whether it could."""
+
+
+def named_nodes(program: lp.Program) -> Iterator[tuple[str, str, Any]]:
+    """Yields name, group and node: a name is the node's `role`, or group and index."""
+    for group, nodes in program.groups.items():
+        for index, node in enumerate(nodes):
+            yield getattr(node, 'role', f'{group}_{index}'), group, node
+
+
+def prepare(
+    program: lp.Program, launch_type: lp.LaunchType, stopper: Callable[..., None]
+) -> None:
+    """Does what `lp.launch` does before it starts anything, with our own stopper."""
+    for _, _, node in named_nodes(program):
+        node.launch_context.initialize(launch_type, None, stopper)
+    for _, group, node in named_nodes(program):
+        for handle in node.input_handles:
+            handle.connect(node, group)
+    for node in program.get_all_nodes():
+        node.bind_addresses()
+
+
+def bypass_proxy() -> None:
+    """Keeps gRPC from sending calls within this machine through a proxy."""
+    if any(name in os.environ for name in ('http_proxy', 'https_proxy', 'grpc_proxy')):
+        hosts = os.environ.get('no_grpc_proxy', os.environ.get('no_proxy', ''))
+        names = [*filter(None, hosts.split(',')), 'localhost', '127.0.0.1', '::1']
+        os.environ['no_grpc_proxy'] = ','.join(dict.fromkeys(names))

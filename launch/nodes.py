@@ -1,0 +1,217 @@
+"""What each node of a program does, in its own process.
+
+TensorFlow is imported in the functions: the process that makes the program, and the
+coordinator's, do without.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import threading
+import time
+from collections.abc import Sequence
+from concurrent import futures
+from typing import Any
+
+import launchpad as lp
+from launchpad import context
+
+from repertory.components import checkpointing, core
+from repertory.launch import control as control_lib
+from repertory.launch import coordinator as coordinator_lib
+from repertory.launch import experiment, progress, run_folder
+
+_GIVE_UP_SECONDS = 120.0
+_TICK_SECONDS = 0.1
+_REPLAY_REPORT_SECONDS = 1.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """What every node is told."""
+
+    experiment: experiment.ExperimentConfig
+    topology: experiment.Topology
+    run_dir: str
+    resume: bool
+
+
+class CoordinatorNode:
+    """Serves a coordinator, whose methods are Courier's, and runs its clock."""
+
+    def __init__(
+        self,
+        budget: progress.Budget,
+        roles: Sequence[str],
+        run_dir: str,
+        resume: bool = False,
+    ):
+        """Makes the coordinator; it continues from a checkpoint in `run_dir`, if so."""
+        folder = run_folder.RunFolder(run_dir)
+        self._coordinator = coordinator_lib.Coordinator(
+            budget, roles, folder.status, progress.Patience()
+        )
+        saved = checkpointing.latest(folder.checkpoints) if resume else None
+        if saved is not None:
+            counts = checkpointing.load(saved).metadata['counts']
+            self._coordinator.restore(counts)
+        # Courier serves what has a public name.
+        self.heartbeat = self._coordinator.heartbeat
+        self.request_stop = self._coordinator.request_stop
+        self.lose = self._coordinator.lose
+        self.status = self._coordinator.status
+
+    def run(self) -> None:
+        while not self._coordinator.finished:
+            if lp.stop_event().is_set():
+                self._coordinator.request_stop('the node was asked to stop')
+            self._coordinator.tick()
+            time.sleep(_TICK_SECONDS)
+        self._coordinator.write_status()
+        if self._coordinator.failure:
+            raise RuntimeError(self._coordinator.failure)
+
+
+class _Replay:
+    """One replay server, and the reports about it."""
+
+    def __init__(self, plan: Plan, role: str, address: str, coordinator: Any):
+        from repertory.launch import wiring
+
+        self._control = control_lib.NodeControl(role, coordinator)
+        self._server = wiring.build_replay(
+            plan.experiment,
+            plan.topology,
+            lp.get_port_from_address(address),
+            plan.run_dir,
+            plan.resume,
+            shard=int(role.rpartition('_')[2]),
+        )
+
+    def run(self) -> None:
+        """Reports until the run is over."""
+        with self._control, self._server:
+            while not self._control.wait_until('exit', _REPLAY_REPORT_SECONDS):
+                # The first table is the one that actors write to.
+                table = self._server.statistics()[0]
+                self._control.report(
+                    {
+                        'size': table.size,
+                        'max_size': table.max_size,
+                        'samples_per_insert': table.measured_samples_per_insert,
+                        'samples_per_insert_asked': table.samples_per_insert,
+                        'waits_for': table.waits_for,
+                    }
+                )
+
+
+def run_replay(plan: Plan, role: str, address: lp.Address, coordinator: Any) -> None:
+    _configure('replay')
+    _Replay(plan, role, address.resolve(), coordinator).run()
+
+
+class LearnerNode:
+    """Serves the parameters, and replay too if that is to be here."""
+
+    def __init__(self, plan: Plan, addresses: Sequence[lp.Address], coordinator: Any):
+        _configure('learner')
+        from repertory.launch import wiring
+
+        resolved = [address.resolve() for address in addresses]
+        self._replays = []
+        if plan.topology.replay == 'learner':
+            self._replays = [
+                _Replay(plan, f'replay_{index}', address, coordinator)
+                for index, address in enumerate(resolved)
+            ]
+        self._control = control_lib.NodeControl('learner', coordinator)
+        self._worker = wiring.build_learner(
+            plan.experiment,
+            plan.topology,
+            resolved,
+            self._control,
+            plan.run_dir,
+            plan.resume,
+        )
+        self.get_variables = self._worker.get_variables
+
+    def run(self) -> None:
+        threads = [threading.Thread(target=replay.run) for replay in self._replays]
+        for thread in threads:
+            thread.daemon = True
+            thread.start()
+        with self._control:
+            self._worker.run()
+        for thread in threads:
+            thread.join()
+
+
+class _RemoteVariables(core.VariableSource):
+    """The learner's parameters over Courier; waits politely while it starts."""
+
+    def __init__(self, client: lp.CourierClient, control: control_lib.NodeControl):
+        self._client = client
+        self._control = control
+
+    def get_variables(self):
+        begin = time.monotonic()
+        future = self._client.futures.get_variables()
+        while True:
+            waited = time.monotonic() - begin
+            try:
+                return future.result(timeout=1.0)
+            except futures.TimeoutError:
+                pass
+            except Exception:  # Courier's own type: the call's time is over.
+                if waited > _GIVE_UP_SECONDS:
+                    raise
+                future = self._client.futures.get_variables()
+            if self._control.phase != 'final_evaluation':
+                self._control.wait('parameters from the learner', waited)
+
+
+def run_actor(
+    plan: Plan, index: int, address: lp.Address, learner: Any, coordinator: Any
+) -> None:
+    _configure('actor')
+    from repertory.launch import wiring
+
+    role = core.Role(actor_index=index).name
+    with control_lib.NodeControl(role, coordinator) as control:
+        with contextlib.suppress(core.Stopped):
+            wiring.build_actor(
+                plan.experiment,
+                plan.topology,
+                index,
+                address.resolve(),
+                _RemoteVariables(learner, control),
+                control,
+                plan.run_dir,
+            ).run()
+        control.done()
+
+
+def run_evaluator(plan: Plan, learner: Any, coordinator: Any) -> None:
+    _configure('evaluator')
+    from repertory.launch import wiring
+
+    with control_lib.NodeControl('evaluator', coordinator) as control:
+        with contextlib.suppress(core.Stopped):
+            wiring.build_evaluator(
+                plan.experiment,
+                plan.topology,
+                _RemoteVariables(learner, control),
+                control,
+                plan.run_dir,
+            ).run()
+        control.done()
+
+
+def _configure(group: str) -> None:
+    """Sets TensorFlow up where the process is the node's own."""
+    launch_type = context.get_context().launch_type
+    if launch_type is lp.LaunchType.LOCAL_MULTI_PROCESSING:
+        from repertory.launch import wiring
+
+        wiring.configure_process(group)

@@ -1,0 +1,268 @@
+"""Programs of small nodes without TensorFlow: how they end, and what they leave."""
+
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import cloudpickle
+import launchpad as lp
+import pytest
+
+from repertory.launch import control as control_lib
+from repertory.launch import launcher, nodes, progress
+
+# The nodes' functions travel by value: a child cannot import this module.
+cloudpickle.register_pickle_by_value(sys.modules[__name__])
+
+
+def node_loop(role, coordinator, seconds_a_step=0.01):
+    """A role that works until the run ends, and does its part of ending it."""
+    with control_lib.NodeControl(role, coordinator) as control:
+        while control.take_steps(1):
+            control.count_steps(1)
+            time.sleep(seconds_a_step)
+        if role == 'learner':
+            control.wait_until('save')
+            pathlib.Path(os.environ['RUN_DIR'], 'saved').touch()
+            control.done()
+            control.wait_until('exit')
+        control.done()
+
+
+def failing(role, coordinator):
+    with control_lib.NodeControl(role, coordinator) as control:
+        control.take_steps(1)
+        raise ValueError(f'{role} is broken')
+
+
+def make_program(run_dir, actor_steps=10**6, functions=None):
+    """coordinator, learner, actor_0 and actor_1, some with other functions."""
+    os.environ['RUN_DIR'] = str(run_dir)
+    roles = ['learner', 'actor_0', 'actor_1']
+    made = lp.Program('test')
+    node = lp.CourierNode(
+        nodes.CoordinatorNode,
+        progress.Budget(actor_steps=actor_steps),
+        roles,
+        str(run_dir),
+    )
+    node.role = 'coordinator'
+    handle = made.add_node(node, label='coordinator')
+    handle.set_client_kwargs(call_timeout=5)
+    for role in roles:
+        node = lp.PyNode((functions or {}).get(role, node_loop), role, handle)
+        node.role = role
+        made.add_node(node, label=role.partition('_')[0])
+    return made
+
+
+def wait_until_running(run_dir, seconds=60):
+    def running():
+        status = progress.read(run_dir / 'status.json')
+        return status and not status['starting'] and status['phase'] == 'run'
+
+    wait_for(running, seconds)
+
+
+def wait_for(condition, seconds):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, 'waited in vain'
+        time.sleep(0.05)
+
+
+def alive(pids):
+    def is_alive(pid):
+        try:
+            state = pathlib.Path(f'/proc/{pid}/stat').read_text().rpartition(')')[2]
+        except FileNotFoundError:
+            return False
+        return state.split()[0] != 'Z'
+
+    return [pid for pid in pids if is_alive(pid)]
+
+
+def pids(run):
+    return {node.name: node.pid for node in run.nodes}
+
+
+@pytest.mark.parametrize('mode', ['processes', 'threads'])
+def test_a_spent_budget_ends_everything_with_code_0(tmp_path, mode):
+    run = launcher.launch(make_program(tmp_path, actor_steps=50), mode, tmp_path)
+    result = run.wait(timeout=90)
+    assert result == launcher.Result(0)
+    result.check()
+    assert (tmp_path / 'saved').exists()
+    status = progress.read(tmp_path / 'status.json')
+    assert status['phase'] == 'exit'
+    assert 50 <= status['counts']['actor_steps'] <= 51
+    if mode == 'processes':
+        assert not alive(pids(run).values())
+        logs = {path.name for path in (tmp_path / 'logs').iterdir()}
+        assert logs == {
+            f'{name}.log' for name in ('coordinator', 'learner', 'actor_0', 'actor_1')
+        }
+
+
+@pytest.mark.parametrize('mode', ['processes', 'threads'])
+@pytest.mark.parametrize('role', ['actor_1', 'learner'])
+def test_an_exception_stops_everything_and_is_reported(tmp_path, mode, role):
+    made = make_program(tmp_path, functions={role: failing})
+    begin = time.monotonic()
+    result = launcher.launch(made, mode, tmp_path).wait(timeout=90)
+    assert result.exit_code == 1
+    assert result.failed_node == role
+    assert result.failure.endswith(f'ValueError: {role} is broken')
+    assert 'Traceback' in result.failure
+    assert 'is broken' in (tmp_path / 'logs' / f'{role}.log').read_text()
+    with pytest.raises(RuntimeError, match=f'{role} .*(?s:.*){role} is broken'):
+        result.check()
+    assert (tmp_path / 'saved').exists() == (role != 'learner')
+    assert time.monotonic() - begin < 60
+
+
+@pytest.mark.parametrize('victim', ['actor_0', 'learner', 'coordinator'])
+def test_a_killed_node_stops_everything(tmp_path, victim):
+    run = launcher.launch(make_program(tmp_path), 'processes', tmp_path)
+    wait_until_running(tmp_path)
+    begin = time.monotonic()
+    os.kill(pids(run)[victim], signal.SIGKILL)
+    result = run.wait(timeout=60)
+    assert time.monotonic() - begin < 30
+    assert result.exit_code == 1
+    assert result.failed_node == victim
+    assert result.failure.startswith('was killed by signal 9 (SIGKILL)')
+    assert not alive(pids(run).values())
+
+
+def test_stop_is_clean_and_saves(tmp_path):
+    run = launcher.launch(make_program(tmp_path), 'processes', tmp_path)
+    wait_until_running(tmp_path)
+    begin = time.monotonic()
+    run.stop()
+    assert run.wait(timeout=60) == launcher.Result(0)
+    assert time.monotonic() - begin < 15
+    assert (tmp_path / 'saved').exists()
+
+
+def test_stop_right_after_the_launch_leaves_nothing(tmp_path):
+    run = launcher.launch(make_program(tmp_path), 'processes', tmp_path)
+    run.stop()
+    assert run.wait(timeout=60).exit_code == 0
+    assert not alive(pids(run).values())
+
+
+def test_kill_does_not_wait(tmp_path):
+    def deaf(role, coordinator):
+        del role, coordinator
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        while True:
+            time.sleep(1)
+
+    made = make_program(tmp_path, functions={'learner': deaf})
+    run = launcher.launch(made, 'processes', tmp_path)
+    with pytest.raises(TimeoutError, match='learner.* still run after'):
+        run.wait(timeout=2)
+    run.kill()
+    assert run.wait(timeout=10).failed_node == ''
+    assert not alive(pids(run).values())
+
+
+def test_launches_follow_one_another_in_any_thread(tmp_path):
+    results = []
+
+    def launch_twice():
+        for index in range(2):
+            folder = tmp_path / str(index)
+            folder.mkdir()
+            made = make_program(folder, actor_steps=5)
+            results.append(launcher.launch(made, 'processes', folder).wait(90))
+
+    thread = threading.Thread(target=launch_twice)
+    thread.start()
+    thread.join()
+    assert results == [launcher.Result(0)] * 2
+
+
+def test_nodes_of_the_user_are_told_to_stop_and_may_stop_the_program(tmp_path):
+    def user(path):
+        lp.wait_for_stop()
+        path.touch()
+
+    def stopper():
+        lp.stop()
+
+    made = make_program(tmp_path)
+    made.add_node(lp.PyNode(user, tmp_path / 'told'), label='user')
+    made.add_node(lp.PyNode(stopper), label='stopper')
+    result = launcher.launch(made, 'processes', tmp_path).wait(timeout=90)
+    assert result == launcher.Result(0)
+    assert (tmp_path / 'told').exists()
+
+
+def test_a_program_without_a_coordinator_runs_too(tmp_path):
+    made = lp.Program('plain')
+    made.add_node(lp.PyNode(lambda: (tmp_path / 'ran').touch()), label='one')
+    assert launcher.launch(made, 'processes', tmp_path).wait(60) == launcher.Result(0)
+    assert (tmp_path / 'ran').exists()
+
+
+def test_what_cannot_be_pickled_is_refused_by_name(tmp_path):
+    lock = threading.Lock()
+    made = lp.Program('plain')
+    made.add_node(lp.PyNode(lambda: lock.acquire()), label='one')
+    with pytest.raises(TypeError, match='one_0 must be made of what can be pickled'):
+        launcher.launch(made, 'processes', tmp_path)
+
+
+_SCRIPT = """
+import sys
+sys.path.insert(0, {here!r})
+import pathlib
+import launcher_test
+from repertory.launch import launcher
+folder = pathlib.Path(sys.argv[1])
+run = launcher.launch(launcher_test.make_program(folder), 'processes', folder)
+(folder / 'pids').write_text(' '.join(str(node.pid) for node in run.nodes))
+sys.exit(run.wait().exit_code)
+"""
+
+
+def start_script(folder):
+    here = str(pathlib.Path(__file__).parent)
+    return subprocess.Popen(
+        [sys.executable, '-c', _SCRIPT.format(here=here), str(folder)]
+    )
+
+
+@pytest.mark.parametrize('number', [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_stops_cleanly(tmp_path, number):
+    script = start_script(tmp_path)
+    wait_until_running(tmp_path)
+    script.send_signal(number)
+    assert script.wait(timeout=20) == 128 + number
+    assert (tmp_path / 'saved').exists()
+
+
+def test_a_killed_launcher_leaves_nobody(tmp_path):
+    script = start_script(tmp_path)
+    wait_until_running(tmp_path)
+    nodes = [int(status['pid']) for status in children(script.pid)]
+    assert len(nodes) == 4
+    script.kill()
+    script.wait()
+    wait_for(lambda: not alive(nodes), 15)
+
+
+def children(pid):
+    for path in pathlib.Path('/proc').glob('[0-9]*/stat'):
+        try:
+            fields = path.read_text().rpartition(')')[2].split()
+        except FileNotFoundError:
+            continue
+        if int(fields[1]) == pid:
+            yield {'pid': path.parent.name}
