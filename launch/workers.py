@@ -7,7 +7,7 @@ and `finish`, by which one thread takes turns.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,7 @@ from repertory.launch import run_folder
 from repertory.replay import datasets, server
 
 _PUBLISH_SECONDS = 0.1
+_NO_COUNTS = {'actor_steps': 0, 'learner_steps': 0, 'seconds': 0.0}
 
 
 class ActorWorker:
@@ -301,7 +302,7 @@ def _log(
     learner_steps: int | None = None,
 ) -> None:
     """Records a row beside the run's counts, and reports it."""
-    counts = dict(control.counts if counts is None else counts)
+    counts = {**_NO_COUNTS, **(control.counts if counts is None else counts)}
     if learner_steps is not None:
         counts['learner_steps'] = max(learner_steps, 0)
     logger.write({**counts, **values})

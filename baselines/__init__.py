@@ -1,0 +1,1 @@
+"""Learning curves, and what re-makes them: `python -m baselines.run NAME`."""
