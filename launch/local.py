@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 from typing import Any
 
+from repertory.components import core
 from repertory.launch import control as control_lib
 from repertory.launch import coordinator as coordinator_lib
 from repertory.launch import experiment as experiment_lib
@@ -144,7 +146,8 @@ class _Run:
                 self._budget.spend(1)
                 self._calls += 1
             if self._evaluator.due:
-                self._evaluator.step()
+                with contextlib.suppress(core.Stopped):  # A budget ends it as well.
+                    self._evaluator.step()
                 self._report()
 
     def _samples_per_insert(self) -> float | None:

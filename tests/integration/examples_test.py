@@ -1,0 +1,72 @@
+import importlib.util
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+from repertory.launch import experiment
+
+_FOLDER = pathlib.Path(__file__).resolve().parents[2] / 'examples'
+_EXAMPLES = sorted(_FOLDER.glob('*.py'))
+
+
+def _run(name, folder, *arguments):
+    process = subprocess.run(
+        [sys.executable, _FOLDER / name, *arguments],
+        cwd=folder,
+        env={**os.environ, 'TF_CPP_MIN_LOG_LEVEL': '2'},
+        capture_output=True,
+        text=True,
+        timeout=110,
+    )
+    assert process.returncode == 0, process.stderr[-3000:]
+    return process.stdout
+
+
+@pytest.mark.parametrize('path', _EXAMPLES, ids=lambda path: path.stem)
+def test_each_example_makes_a_valid_experiment(path, monkeypatch):
+    spec = importlib.util.spec_from_file_location(f'example_{path.stem}', path)
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, spec.name, module)  # Dataclasses look it up.
+    spec.loader.exec_module(module)
+    names = module.make_experiment.__code__.co_varnames
+    count = module.make_experiment.__code__.co_argcount
+    config = module.make_experiment(**{name: 100 for name in names[:count]})
+    assert isinstance(config, experiment.ExperimentConfig)
+    assert config.max_actor_steps == 100
+    environment = config.make_environment(0)
+    assert environment.reset().first()
+
+
+@pytest.mark.slow
+def test_own_agent_learns_catch(tmp_path):
+    output = _run('own_agent.py', tmp_path)
+    value = float(output.partition('evaluation_return=')[2].partition(',')[0])
+    assert value >= 0.8
+
+
+@pytest.mark.slow
+def test_own_environment_is_solved_and_its_policy_used(tmp_path):
+    output = _run('own_environment.py', tmp_path)
+    assert 'returns: [10. 10. 10. 10. 10.]' in output
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('launch', ['sync', 'threads', 'processes'])
+def test_apex_dqn_catch_runs_in_each_launch(tmp_path, launch):
+    _run('apex_dqn_catch.py', tmp_path, '--launch', launch, '--max-actor-steps=3000')
+    (run_dir,) = (tmp_path / 'runs').iterdir()
+    assert (run_dir / 'policy' / 'saved_model.pb').is_file()
+    assert len(list((run_dir / 'checkpoints').iterdir())) == 1
+
+
+@pytest.mark.slow
+def test_own_node_sees_the_run_to_its_end(tmp_path):
+    _run('own_node.py', tmp_path, '--max-actor-steps=3000')
+    (run_dir,) = (tmp_path / 'runs').iterdir()
+    lines = (run_dir / 'logs' / 'watcher_0.log').read_text().splitlines()
+    phases = [line.split()[0] for line in lines if line.endswith('}')]
+    assert phases[0] == 'run'
+    assert 'actor_steps' in lines[-1]
