@@ -24,7 +24,7 @@ make_rate_limit = limits.make_rate_limit
 Signature = dict[str, specs.Array]
 
 _SAMPLERS = ('uniform', 'prioritized', 'fifo')
-_REMOVERS = ('fifo', 'prioritized')
+_REMOVERS = ('fifo', 'lowest_priority')
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -38,9 +38,9 @@ class TableSpec:
         signature: the columns of an item; see `signature`.
         rate_limit: None makes a 'fifo' table a queue: each item is sampled once, and
             inserting blocks while `max_size` items wait.
-        remover: 'fifo', or 'prioritized' for Ape-X DPG's eviction.
+        remover: 'fifo', or 'lowest_priority' for Ape-X DPG's eviction. Reverb has no
+            removal by chance: it takes no negative exponent.
         priority_exponent: alpha; the table raises priorities to it.
-        remover_exponent: of a prioritized remover; negative removes the least.
         max_times_sampled: times, after which an item is removed; 0 for no limit.
         new_rows_per_item: rows that an item does not share with the one before; for
             the estimate of memory.
@@ -53,7 +53,6 @@ class TableSpec:
     rate_limit: RateLimit | None
     remover: str = 'fifo'
     priority_exponent: float = 1.0
-    remover_exponent: float = -1.0
     max_times_sampled: int = 0
     new_rows_per_item: int = 1
 
@@ -204,18 +203,10 @@ def to_reverb(spec: TableSpec, limited: bool = True) -> reverb.Table:
 
     selectors = {
         'uniform': reverb.selectors.Uniform,
+        'prioritized': lambda: reverb.selectors.Prioritized(spec.priority_exponent),
         'fifo': reverb.selectors.Fifo,
+        'lowest_priority': reverb.selectors.MinHeap,
     }
-    sampler = (
-        reverb.selectors.Prioritized(spec.priority_exponent)
-        if spec.sampler == 'prioritized'
-        else selectors[spec.sampler]()
-    )
-    remover = (
-        reverb.selectors.Prioritized(spec.remover_exponent)
-        if spec.remover == 'prioritized'
-        else selectors[spec.remover]()
-    )
     if not limited and not spec.is_queue:
         limiter = RateLimit(min_size=spec.rate_limit.min_size).limiter()
     else:
@@ -226,8 +217,8 @@ def to_reverb(spec: TableSpec, limited: bool = True) -> reverb.Table:
     }
     return reverb.Table(
         name=spec.name,
-        sampler=sampler,
-        remover=remover,
+        sampler=selectors[spec.sampler](),
+        remover=selectors[spec.remover](),
         max_size=spec.max_size,
         max_times_sampled=spec.max_times_sampled,
         rate_limiter=reverb.rate_limiters.RateLimiter(

@@ -102,11 +102,11 @@ class SequenceAdder(core.Adder):
         self._starts = np.where(is_first, 0, self._starts)
         if self._history is not None:
             self._history.append(row)
-        states = self._pack_states(row)
+        is_start = (self._steps + self._burn_in) % self._period == 0
+        states = self._pack_states(row, is_start | is_first)
         self._begin(np.flatnonzero(is_first), row, states)
-        starts_sequence = (self._steps + self._burn_in) % self._period == 0
         for lane, lane_row in enumerate(packed):
-            state = states.get(lane) if starts_sequence[lane] else None
+            state = states.get(lane) if is_start[lane] else None
             self._writer.append(lane, lane_row, state)
 
         ends = self._starts + self._trace
@@ -141,13 +141,10 @@ class SequenceAdder(core.Adder):
                 state = None if t % self._period else states.get(lane)
                 self._writer.append(lane, lane_padding, state)
 
-    def _pack_states(self, row: types.Row) -> dict[int, np.ndarray]:
-        """Returns the packed states of the lanes in which a sequence may start."""
-        if self._state_codec is None:
-            return {}
-        starts_sequence = (self._steps + self._burn_in) % self._period == 0
-        lanes = np.flatnonzero(starts_sequence | (self._steps == 0))
-        if not len(lanes):
+    def _pack_states(self, row: types.Row, wanted: np.ndarray) -> dict[int, np.ndarray]:
+        """Returns the packed states of the wanted lanes, bool [N]."""
+        lanes = np.flatnonzero(wanted)
+        if self._state_codec is None or not len(lanes):
             return {}
         state = tree.map_structure(lambda leaf: leaf[lanes], row.extras['state'])
         return dict(zip(lanes, self._state_codec.encode(state), strict=True))
