@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from repertory.components import core
+
 
 def epsilon_ladder(
     base: float, alpha: float, actor_index: int, num_actors: int
@@ -40,6 +42,23 @@ def epsilon_ladder(
     if num_actors == 1:
         return base
     return base ** (1.0 + alpha * actor_index / (num_actors - 1))
+
+
+def lane_epsilons(base: float, alpha: float, role: core.Role) -> list[float]:
+    """Returns `epsilon_ladder` of each lane of an actor.
+
+    The ladder runs over all lanes of all actors: a lane is what the paper calls an
+    actor.
+    """
+    return [
+        epsilon_ladder(
+            base,
+            alpha,
+            role.actor_index * role.num_lanes + lane,
+            role.num_actors * role.num_lanes,
+        )
+        for lane in range(role.num_lanes)
+    ]
 
 
 def linear(start: float, end: float, steps: int) -> Callable[[Any], Any]:

@@ -6,6 +6,7 @@ from typing import Any
 
 import sonnet as snt
 import tensorflow as tf
+import tree
 
 from repertory.components import types
 from repertory.components.networks import observations, recurrent
@@ -42,15 +43,28 @@ class RecurrentNetwork(snt.Module):
         return self._head(output), state
 
     def unroll(
-        self, observation: types.Nest, state: types.Nest, reset: tf.Tensor
-    ) -> tuple[Any, types.Nest]:
-        """Returns the outputs [T, N, ...] and the last state.
+        self,
+        observation: types.Nest,
+        state: types.Nest,
+        reset: tf.Tensor,
+        burn_in: int = 0,
+    ) -> Any:
+        """Returns the outputs [T - burn_in, N, ...] of a sequence.
 
         Args:
             observation: [T, N, ...].
             state: [N, ...], before the first observation.
             reset: bool [T, N]; where True the initial state comes before that step.
+            burn_in: steps at the start that only bring the state up to date: they give
+                no outputs, and no gradient flows through them.
         """
+        if burn_in:
+            features = observations.over_time(
+                self._torso, tree.map_structure(lambda x: x[:burn_in], observation)
+            )
+            _, state = self._core.unroll(features, state, reset[:burn_in])
+            state = tree.map_structure(tf.stop_gradient, state)
+            observation = tree.map_structure(lambda x: x[burn_in:], observation)
         features = observations.over_time(self._torso, observation)
-        outputs, state = self._core.unroll(features, state, reset)
-        return observations.over_time(self._head, outputs), state
+        outputs, _ = self._core.unroll(features, state, reset[burn_in:])
+        return observations.over_time(self._head, outputs)

@@ -56,6 +56,13 @@ def flatten_observation(nest: types.Nest, num_batch_dims: int = 1) -> tf.Tensor:
     return flat[0] if len(flat) == 1 else tf.concat(flat, axis=-1)
 
 
+def time_major(nest: types.Nest) -> types.Nest:
+    """Returns the tensors [T, B, ...] of a nest [B, T, ...]."""
+    return tree.map_structure(
+        lambda x: tf.transpose(x, [1, 0, *range(2, x.shape.rank)]), nest
+    )
+
+
 def over_time(function: Callable[..., Any], *nests: types.Nest) -> Any:
     """Returns `function` of [T * N, ...] nests as [T, N, ...]: one call for all steps.
 

@@ -61,6 +61,17 @@ class ObservationActionReward(base.EnvironmentWrapper):
         )
 
 
+def wrap(environment: dm_env.Environment) -> dm_env.Environment:
+    """Returns `environment` with action and reward beside the observation.
+
+    It is returned as it is if its observation is such a dict already.
+    """
+    spec = environment.observation_spec()
+    if isinstance(spec, dict) and set(spec) == {'observation', 'action', 'reward'}:
+        return environment
+    return ObservationActionReward(environment)
+
+
 def _seen(spec: specs.Array) -> specs.Array:
     if isinstance(spec, specs.DiscreteArray):
         return specs.BoundedArray((spec.num_values,), np.float32, 0, 1, spec.name)
