@@ -66,7 +66,6 @@ class Builder(builder.Builder):
                 name=TABLE,
                 sampler='prioritized',
                 remover=config.remover,
-                remover_exponent=-config.eviction_exponent,
                 max_size=config.max_replay_size,
                 rate_limit=config.rate_limit(),
                 priority_exponent=config.priority_exponent,

@@ -27,10 +27,8 @@ class Config(builder.AgentConfig):
     """Transitions in the replay before learning starts."""
     max_replay_size: int = 1_000_000
     """Transitions in the replay."""
-    remover: Literal['fifo', 'prioritized'] = 'fifo'
-    """What a full replay evicts: the oldest, or by chance those of low priority."""
-    eviction_exponent: float = 0.4
-    """A prioritized remover evicts with chances as priority^-exponent."""
+    remover: Literal['fifo', 'lowest_priority'] = 'fifo'
+    """What a full replay evicts: the oldest, or the one of lowest priority."""
     samples_per_insert: float | None = 32.0
     """Transitions sampled per transition inserted; None: neither side waits."""
     priority_exponent: float = 0.6
@@ -81,7 +79,6 @@ class Config(builder.AgentConfig):
             self,
             'reward_scale',
             'priority_epsilon',
-            'eviction_exponent',
             'policy_learning_rate',
             'critic_learning_rate',
         )
@@ -107,7 +104,6 @@ class Config(builder.AgentConfig):
 # Horgan et al. (2018), "Distributed Prioritized Experience Replay", as far as it is
 # known: README.md says which values are from secondary sources.
 PAPER = Config(
-    remover='prioritized',
     samples_per_insert=None,
     network='tanh',
     policy_sizes=(300, 200),

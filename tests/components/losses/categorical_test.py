@@ -157,3 +157,27 @@ def test_categorical_refuses_shapes_that_would_broadcast():
         categorical.categorical_td(
             logits, tf.zeros([2, 1]), tf.zeros([2]), logits, tf.range(3.0)
         )
+
+
+def test_mass_outside_is_what_the_supports_ends_cut_off():
+    support = tf.linspace(-1.0, 1.0, 5)
+    probabilities = [[0.1, 0.2, 0.3, 0.3, 0.1], [0.2, 0.2, 0.2, 0.2, 0.2]]
+    logits = tf.math.log(tf.constant(probabilities)) + 7.0
+    # Moved by 0.6, atoms at 0.5 and 1 leave; shrunk and moved down by 3, all do.
+    below, above = categorical.mass_outside(
+        tf.constant([0.6, -3.0]), tf.constant([1.0, 0.5]), logits, support
+    )
+    np.testing.assert_allclose([below, above], [0.5, 0.2], rtol=1e-6)
+
+
+def test_values_at_the_ends_themselves_are_not_outside():
+    support = tf.linspace(0.0, 100.0, 51)
+    # A reward of 1 a step, forever: 100 is worth 4.90... + 0.99^5 100.
+    rewards = np.float32(sum(0.99**k for k in range(5)))
+    below, above = categorical.mass_outside(
+        tf.constant([rewards, 0.0]),
+        tf.constant([0.99**5, 0.0]),
+        tf.zeros([2, 51]),
+        support,
+    )
+    assert (below.numpy(), above.numpy()) == (0.0, 0.0)
