@@ -17,6 +17,7 @@ from repertory.launch import progress
 _PERIOD_SECONDS = 0.25
 _FIRST_LOG_SECONDS = 5.0
 _LOG_PERIOD_SECONDS = 30.0
+_WAIT_SECONDS = 3.0  # A wait that has not been repeated for so long is over.
 _LEASE_SECONDS = 1.0  # How much work is leased ahead.
 
 _logger = logging.getLogger(__name__)
@@ -25,9 +26,8 @@ _logger = logging.getLogger(__name__)
 class NodeControl:
     """Tells one role how far the run is, and the coordinator how far the role is.
 
-    A background thread exchanges heartbeats, so that no call of the role crosses the
-    network. Without it, where everything runs in one thread, `take_steps`, `report`
-    and the waits exchange them themselves, when due.
+    A background thread exchanges heartbeats: no call of the role crosses the network.
+    Without it, in one thread, `take_steps`, `report` and the waits do, when due.
 
     A context manager: leaving it sends the last news and ends the thread.
     """
@@ -69,6 +69,7 @@ class NodeControl:
         self._counts: dict[str, float] = {}
         self._metrics: dict[str, Any] = {}
         self._waits_for = ''
+        self._waited_at = 0.0
         self._next_log = _FIRST_LOG_SECONDS
         self._done = self._closed = False
         self._failure: Exception | None = None
@@ -107,8 +108,7 @@ class NodeControl:
     def take_steps(self, number: int) -> int:
         """Returns `number` once so many steps may be done, or 0 if the run is ending.
 
-        Returns at once from the lease at hand. At the very end of the budget it may
-        permit a last `number` of which not all are left.
+        Mostly at once, from the lease. The last `number` may exceed what is left.
 
         Raises:
             RuntimeError: if the coordinator cannot be reached.
@@ -122,11 +122,9 @@ class NodeControl:
                     self._in_flight += number
                     if self._lease < self._wanted_lease() // 2:
                         self._wake.set()
-                    self._waits_for = ''
                     return number
-                waited = self._clock() - begin
-                if waited > _FIRST_LOG_SECONDS:
-                    self._waits_for = 'its share of the step budget'
+                if self._clock() - begin > _FIRST_LOG_SECONDS:
+                    self._note_wait('its share of the step budget')
                 self._pause(0.5)
             return 0
 
@@ -145,9 +143,8 @@ class NodeControl:
     def report(self, values: Mapping[str, Any]) -> None:
         """Sends the newest metrics with the next heartbeat.
 
-        The display and the target return read `episode_return` of actors and the
-        evaluator, `policy_lag` of actors, and `size`, `max_size`,
-        `samples_per_insert` and `samples_per_insert_asked` of replay.
+        The display reads `episode_return`, which the target return is compared with
+        too, `policy_lag`, and what replay reports.
         """
         with self._changed:
             self._metrics.update(values)
@@ -169,8 +166,8 @@ class NodeControl:
             _logger.warning(
                 '%s waits: %s (%.0f s so far)', self.role, reason, waited_seconds
             )
-        with self._changed:
-            self._waits_for = reason if waited_seconds >= _FIRST_LOG_SECONDS else ''
+        if waited_seconds >= _FIRST_LOG_SECONDS:
+            self._note_wait(reason)
 
     def wait_until(self, phase: str, seconds: float | None = None) -> bool:
         """Returns True in `phase` or a later one, False if `seconds` pass before.
@@ -195,9 +192,9 @@ class NodeControl:
 
     def done(self) -> None:
         """Says that the role has done its part of ending the run."""
-        with self._changed:
+        if not self._done:
             self._done = True
-        self._beat()
+            self._beat()
 
     def close(self) -> None:
         """Sends the last news and ends the thread; may be called twice."""
@@ -207,7 +204,8 @@ class NodeControl:
         self._wake.set()
         if self._thread is not None:
             self._thread.join()
-        self._beat()
+        if self._phase != 'exit':  # The coordinator waits for nobody in that phase.
+            self._beat()
 
     def __enter__(self) -> NodeControl:
         return self
@@ -225,6 +223,10 @@ class NodeControl:
         self._beat()
         if before == (self._lease, self._phase):
             time.sleep(min(seconds, 0.02))
+
+    def _note_wait(self, reason: str) -> None:
+        with self._changed:
+            self._waits_for, self._waited_at = reason, self._clock()
 
     def _check(self) -> None:
         silent = self._clock() - self._last_answer
@@ -255,6 +257,8 @@ class NodeControl:
             with self._changed:
                 self._measure_rate()
                 metrics, self._metrics = self._metrics, {}
+                if self._clock() - self._waited_at > _WAIT_SECONDS:
+                    self._waits_for = ''
                 news = {
                     'counts': dict(self._own),
                     'lease': self._lease + self._in_flight,

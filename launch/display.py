@@ -57,12 +57,14 @@ class Display:
     def _show(self) -> None:
         if not self._console.is_terminal:
             period = 1.0  # The first line comes with the first status.
-            while not self._closing.wait(period):
+            while True:
+                closing = self._closing.wait(period)
                 status = progress.read(self._path)
                 if status:
                     self._console.print(summary_line(status), soft_wrap=True)
                     period = _LINE_SECONDS
-            return
+                if closing:
+                    return
         with rich.live.Live(console=self._console, auto_refresh=False) as live:
             while True:
                 closing = self._closing.wait(_REFRESH_SECONDS)

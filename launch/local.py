@@ -36,7 +36,7 @@ class Result:
 def run_experiment(
     experiment: experiment_lib.ExperimentConfig,
     topology: experiment_lib.Topology | None = None,
-    run_dir: str | os.PathLike | None = None,
+    run_dir: str | os.PathLike | run_folder.RunFolder | None = None,
     resume: bool = False,
 ) -> Result:
     """Acts and learns in turn until a budget is spent; then evaluates and saves.
@@ -48,7 +48,8 @@ def run_experiment(
         experiment: what to run.
         topology: `envs_per_actor` and `environments` are heeded; None for the
             defaults. There is one actor.
-        run_dir: the run's folder; None makes one in `runs/`.
+        run_dir: the run's folder; None makes one in `runs/`. A `RunFolder` is taken
+            as already opened.
         resume: continues what is in `run_dir`.
 
     Raises:
@@ -62,7 +63,9 @@ def run_experiment(
             'raise envs_per_actor.'
         )
     experiment_lib.check_together(experiment, topology)
-    folder = open_folder(experiment, run_dir, resume)
+    folder = run_dir
+    if not isinstance(folder, run_folder.RunFolder):
+        folder = open_folder(experiment, run_dir, resume)
     coordinator = coordinator_lib.Coordinator(
         progress.budget_of(experiment),
         ['actor_0', 'learner', 'evaluator'],

@@ -9,10 +9,12 @@ import functools
 import importlib
 import json
 import logging
+import os
 import pathlib
 import pkgutil
+import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, Literal
 
 import tyro
@@ -61,10 +63,14 @@ def main(arguments: Sequence[str]) -> int:
     folder = _open_folder(request)
     print(f'run folder: {folder.path}', flush=True)
     folder.logs.mkdir(exist_ok=True)
+    folder.status.unlink(missing_ok=True)  # An earlier run's would be shown.
     logging.basicConfig(filename=folder.logs / 'launcher.log', level=logging.INFO)
     title = f'{folder.path.name} ({request.launch})'
     run = _run_here if request.launch == 'sync' else _run_program
-    code, failure = run(request, folder, title)
+    # Processes have logs of their own.
+    shared = request.launch != 'processes'
+    with _errors_to(folder.logs / 'nodes.log') if shared else contextlib.nullcontext():
+        code, failure = run(request, folder, title)
     with contextlib.suppress(ValueError, FileNotFoundError):  # Nothing to draw yet.
         from repertory.launch import plots
 
@@ -219,16 +225,39 @@ def _run_program(
     return result.exit_code, failure
 
 
+@contextlib.contextmanager
+def _errors_to(path: pathlib.Path) -> Iterator[None]:
+    """Sends what libraries write to stderr to a file, not over the table."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    with open(path, 'ab') as file:
+        os.dup2(file.fileno(), 2)
+    try:
+        yield
+    finally:
+        sys.stderr.flush()
+        os.dup2(kept, 2)
+        os.close(kept)
+
+
 def _run_here(
     request: _Request, folder: run_folder.RunFolder, title: str
 ) -> tuple[int, str]:
     from repertory.launch import local
 
+    received: list[int] = []
+
+    def handle(number, frame):
+        received.append(number)
+        raise KeyboardInterrupt
+
+    for number in signal.SIGINT, signal.SIGTERM:
+        signal.signal(number, handle)
     with display_lib.Display(folder.status, title):
         local.run_experiment(
             request.experiment,
             request.topology,
-            folder.path,
+            folder,
             resume=request.resume is not None,
         )
-    return 0, ''
+    return (128 + received[0] if received else 0), ''

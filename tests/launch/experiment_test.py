@@ -1,0 +1,67 @@
+import dataclasses
+
+import pytest
+
+from repertory.agents import builder
+from repertory.launch import experiment as experiment_lib
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Agent(builder.AgentConfig):
+    def make_builder(self):
+        raise NotImplementedError
+
+
+def make(**fields):
+    return experiment_lib.ExperimentConfig(
+        **{'agent': Agent(), 'environment': 'catch', **fields}
+    )
+
+
+@pytest.mark.parametrize(
+    ('fields', 'error', 'message'),
+    [
+        ({'agent': 3}, TypeError, 'agent must be an AgentConfig, got int'),
+        ({'environment': 3}, TypeError, 'environment must be a name or a function'),
+        ({'seed': -1}, ValueError, 'seed must be >= 0, got -1'),
+        ({'seed': 1.5}, TypeError, 'seed must be an integer, got 1.5'),
+        ({'max_actor_steps': 0}, ValueError, 'max_actor_steps must be >= 1, got 0'),
+        ({'max_seconds': 0.0}, ValueError, 'max_seconds must be > 0, got 0.0'),
+        ({'evaluation_episodes': 0}, ValueError, 'evaluation_episodes must be >= 1'),
+        ({'max_actor_steps': None}, ValueError, 'the run would never end'),
+    ],
+)
+def test_an_experiment_that_cannot_work_is_refused(fields, error, message):
+    with pytest.raises(error, match=message):
+        make(**fields)
+
+
+@pytest.mark.parametrize(
+    ('fields', 'message'),
+    [
+        ({'num_actors': 0}, 'num_actors must be >= 1, got 0'),
+        ({'replay': 'here'}, "replay must be one of 'separate', 'learner', got 'here'"),
+        ({'evaluators': 2}, 'evaluators must be one of 0, 1, got 2'),
+        ({'gpu_groups': ('actors',)}, "gpu_groups must be one of .* got 'actors'"),
+        ({'replay_shards': 2}, 'replay_shards must be <= num_actors, got 2 > 1'),
+    ],
+)
+def test_a_topology_that_cannot_work_is_refused(fields, message):
+    with pytest.raises(ValueError, match=message):
+        experiment_lib.Topology(**fields)
+
+
+def test_a_target_return_needs_an_evaluator():
+    with pytest.raises(ValueError, match='evaluators must be 1 where target_return'):
+        experiment_lib.check_together(
+            make(target_return=0.5), experiment_lib.Topology(evaluators=0)
+        )
+
+
+def test_environments_come_from_a_name_or_a_function():
+    assert make().make_environment(0).action_spec().num_values == 3
+    assert make(environment=lambda seed: seed + 1).make_environment(2) == 3
+    assert make().environment_name == 'catch'
+    assert make(environment=make).environment_name == 'make'
+    with pytest.raises(ValueError, match='katch'):
+        make(environment='katch').make_environment(0)
