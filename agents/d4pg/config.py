@@ -139,18 +139,16 @@ PAPER = Config(
     max_action_gradient_norm=None,
 )
 
-PRESETS = {
-    'default': Config(),
-    'paper': PAPER,
-    # Pendulum-v1's rewards are in [-16.3, 0]: discounted returns down to -1,600.
-    'pendulum': Config(
-        reward_scale=0.01,
-        vmin=-20.0,
-        vmax=0.0,
-        batch_size=128,
-        policy_sizes=(128, 128),
-        critic_sizes=(128, 128),
-        policy_learning_rate=3e-4,
-        critic_learning_rate=3e-4,
-    ),
-}
+# Pendulum-v1's rewards are in [-16.3, 0]: discounted returns down to -1,600.
+PENDULUM = Config(
+    reward_scale=0.01,
+    vmin=-20.0,
+    vmax=0.0,
+    batch_size=128,
+    policy_sizes=(128, 128),
+    critic_sizes=(128, 128),
+    policy_learning_rate=3e-4,
+    critic_learning_rate=3e-4,
+)
+
+PRESETS = {'default': Config(), 'paper': PAPER, 'pendulum': PENDULUM}

@@ -11,6 +11,7 @@ import tree
 from repertory.agents.apex_dpg import builder, config, loss
 from repertory.components import actor, core, environment_loop, specs, types
 from repertory.components.environments import vector
+from repertory.launch import experiment, local
 from repertory.replay import server
 from tests import fakes
 
@@ -213,3 +214,23 @@ def test_the_paper_preset_has_the_papers_values():
         'network': 'tanh',
     }
     assert {name: paper[name] for name in expected} == expected
+
+
+@pytest.mark.slow
+@pytest.mark.ci_slow
+@pytest.mark.timeout(900)
+def test_apex_dpg_swings_the_pendulum_up(tmp_path):
+    result = local.run_experiment(
+        experiment.ExperimentConfig(
+            agent=config.PENDULUM,
+            environment='gym:Pendulum-v1',
+            max_actor_steps=100_000,
+            target_return=-250.0,
+            evaluation_episodes=20,
+            evaluation_period_seconds=10.0,
+        ),
+        experiment.Topology(envs_per_actor=4),
+        run_dir=tmp_path / 'run',
+    )
+    assert 'target_return' in result.reason, result
+    np.testing.assert_allclose(result.samples_per_insert, 32.0, rtol=0.01)

@@ -3,6 +3,7 @@
 import dataclasses
 import logging
 
+import dm_env
 import dm_env.specs
 import numpy as np
 import pytest
@@ -11,8 +12,10 @@ import tensorflow as tf
 
 from repertory.agents.d4pg import builder, config, loss
 from repertory.components import core, optimizers, policies, specs, types
+from repertory.components.environments import registry
 from repertory.components.losses import categorical
 from repertory.components.networks import control, heads, torsos
+from repertory.launch import experiment, exporting, local, plots
 from tests import fakes
 
 SMALL = config.Config(
@@ -427,3 +430,112 @@ def test_evaluators_act_without_noise_and_actors_with():
     np.testing.assert_array_equal(evaluating(observation, ()).action, mean)
     assert np.all(acting(observation, ()).action != mean)
     assert isinstance(acting, policies.DeterministicPolicy)
+
+
+def run_pendulum(tmp_path, seed=0, max_actor_steps=60_000, **changes):
+    return local.run_experiment(
+        experiment.ExperimentConfig(
+            agent=dataclasses.replace(config.PENDULUM, **changes),
+            environment='gym:Pendulum-v1',
+            seed=seed,
+            max_actor_steps=max_actor_steps,
+            target_return=-200.0,
+            evaluation_episodes=20,
+            evaluation_period_seconds=10.0,
+        ),
+        experiment.Topology(envs_per_actor=4),
+        run_dir=tmp_path / 'run',
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.ci_slow
+@pytest.mark.timeout(600)
+def test_d4pg_swings_the_pendulum_up(tmp_path):
+    result = run_pendulum(tmp_path)
+    assert 'target_return' in result.reason, result
+    # The reported return is of the environment's own rewards.
+    assert -500.0 < result.evaluation_return < -50.0
+    # What was exported swings it up without the agent's code.
+    policy = exporting.load_policy(tmp_path / 'run' / 'policy')
+    returns = exporting.evaluate(
+        policy,
+        lambda seed: registry.make_environment('gym:Pendulum-v1', seed),
+        episodes=10,
+        seed=7,
+    )
+    assert np.mean(returns) > -350.0
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize('changes', [{'critic': 'scalar'}, {'sampler': 'prioritized'}])
+def test_its_variants_swing_the_pendulum_up(tmp_path, changes):
+    result = run_pendulum(tmp_path, seed=1, **changes)
+    assert 'target_return' in result.reason, result
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_with_a_support_that_holds_no_returns_it_fails(tmp_path):
+    result = run_pendulum(tmp_path, max_actor_steps=20_000, vmin=-1.0, vmax=1.0)
+    assert result.evaluation_return < -600.0, result
+
+
+class Forever(dm_env.Environment):
+    """Rewards of 1, cut after 10 steps though nothing has ended."""
+
+    def __init__(self, seed):
+        del seed
+        self._time = 0
+
+    def reset(self):
+        self._time = 0
+        return dm_env.restart(np.zeros(1, np.float32))
+
+    def step(self, action):
+        self._time += 1
+        observation = np.full(1, self._time / 10, np.float32)
+        if self._time < 10:
+            return dm_env.transition(1.0, observation)
+        return dm_env.truncation(1.0, observation)
+
+    def observation_spec(self):
+        return dm_env.specs.Array((1,), np.float32)
+
+    def action_spec(self):
+        return dm_env.specs.BoundedArray((1,), np.float32, -1, 1)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize('critic', ['categorical', 'scalar'])
+def test_a_time_limit_does_not_lower_values(tmp_path, critic):
+    agent = dataclasses.replace(
+        SMALL,
+        critic=critic,
+        discount=0.9,
+        vmin=0.0,
+        vmax=20.0,
+        num_atoms=21,
+        batch_size=64,
+        target_update_period=20,
+        critic_learning_rate=3e-3,
+    )
+    local.run_experiment(
+        experiment.ExperimentConfig(
+            agent=agent,
+            environment=Forever,
+            max_actor_steps=None,
+            max_learner_steps=3_000,
+            evaluation_episodes=1,
+            evaluation_period_seconds=1e6,
+        ),
+        experiment.Topology(envs_per_actor=4),
+        run_dir=tmp_path / 'run',
+    )
+    _, values = plots.read_curve(
+        tmp_path / 'run' / 'csv' / 'learner.csv', x='learner_steps', y='mean_q'
+    )
+    # 1 / (1 - 0.9), not the sum of the steps that are left.
+    np.testing.assert_allclose(values[-1], 10.0, atol=0.7)
