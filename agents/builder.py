@@ -27,6 +27,9 @@ Networks = Any  # an agent's frozen dataclass of Sonnet modules
 class AgentConfig(abc.ABC):
     """An agent's hyperparameters; a subclass adds its fields, flat, with units."""
 
+    variable_update_period: int = 100
+    """Environment steps of an actor between two parameter fetches."""
+
     @abc.abstractmethod
     def make_builder(self) -> Builder:
         """Returns the agent's builder for these hyperparameters."""
@@ -38,6 +41,14 @@ class AgentConfig(abc.ABC):
         action and reward. The import of a wrapper costs no start-up time.
         """
         return environment
+
+    def check_lanes(self, num_lanes: int) -> None:
+        """Refuses a number of lanes of each actor that the agent cannot learn from.
+
+        Raises:
+            ValueError: saying which would do.
+        """
+        del num_lanes
 
 
 class Builder(abc.ABC):

@@ -14,8 +14,9 @@ class PolicyActor(core.Actor):
 
     Where a lane's step is FIRST, the policy's initial state is put back before the
     policy sees the observation. The rows handed to the adder carry the policy's
-    extras and, for a policy with memory, 'state': the state before the row's
-    observation.
+    extras; 'version', int64 [N], the learner steps of the parameters that it acted
+    with, -1 if unknown; and, for a policy with memory, 'state': the state before the
+    row's observation.
 
     Args:
         policy: what to do.
@@ -45,6 +46,7 @@ class PolicyActor(core.Actor):
         self._state = self._initial_state
         self._timestep: types.TimeStep | None = None
         self._extras: dict[str, types.Nest] = {}
+        self._version = np.full(num_lanes, -1, np.int64)
         self._checked = False
         self._step = tf.function(
             self._step_with_state if self._has_state else self._step_without_state,
@@ -83,18 +85,18 @@ class PolicyActor(core.Actor):
         self._timestep = timestep
 
     def select_action(self, observation: types.Nest) -> types.Nest:
-        if self._timestep is None:
-            raise RuntimeError(
-                'observe_first must be called before select_action, got no step yet.'
-            )
+        step = self._current_step()
         tensors = tree.map_structure(tf.constant, observation)
         if self._has_state:
-            first = tf.constant(self._timestep.step_type == types.StepType.FIRST)
+            first = tf.constant(step.step_type == types.StepType.FIRST)
             action, extras, self._state = self._step(tensors, first, self._state)
         else:
             action, extras, _ = self._step(tensors)
         if self._adder is not None:
             self._extras = tree.map_structure(lambda tensor: tensor.numpy(), extras)
+            if self._client is not None and self._client.version != self._version[0]:
+                self._version = np.full_like(self._version, self._client.version)
+            self._extras['version'] = self._version
         action = tree.map_structure(lambda tensor: tensor.numpy(), action)
         if not self._checked:
             self._check(action)
@@ -102,7 +104,7 @@ class PolicyActor(core.Actor):
 
     def observe(self, action: types.Nest, next_timestep: types.TimeStep) -> None:
         if self._adder is not None:
-            step = self._timestep
+            step = self._current_step()
             self._adder.add(
                 types.Row(
                     observation=step.observation,
@@ -118,6 +120,13 @@ class PolicyActor(core.Actor):
     def update(self, wait: bool = False) -> None:
         if self._client is not None:
             self._client.update(self._num_lanes, wait)
+
+    def _current_step(self) -> types.TimeStep:
+        if self._timestep is None:
+            raise RuntimeError(
+                'observe_first must be called before any other method, got no step yet.'
+            )
+        return self._timestep
 
     def _check(self, action: types.Nest) -> None:
         def check(path, spec, leaf):

@@ -150,8 +150,8 @@ class Learner(VariableSource):
         """Learner steps done, resumed ones included."""
 
     @abc.abstractmethod
-    def step(self) -> Mapping[str, float] | None:
-        """Does a call's worth of learner steps; metrics where they were fetched."""
+    def step(self) -> Mapping[str, float]:
+        """Does a call's worth of learner steps; returns their mean metrics."""
 
     @abc.abstractmethod
     def state(self) -> dict[str, np.ndarray]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -17,6 +17,18 @@ class Episode:
     lane: int
     episode_return: float
     length: int
+
+
+def summarize(episodes: Sequence[Episode]) -> dict[str, float]:
+    """Returns mean return and length, and the number of episodes."""
+    returns = [episode.episode_return for episode in episodes]
+    return {
+        'episode_return': float(np.mean(returns)),
+        'episode_return_min': float(np.min(returns)),
+        'episode_return_max': float(np.max(returns)),
+        'episode_length': float(np.mean([episode.length for episode in episodes])),
+        'episodes': len(episodes),
+    }
 
 
 class EnvironmentLoop:
@@ -41,21 +53,21 @@ class EnvironmentLoop:
         self._lengths = np.zeros(environment.num_lanes, np.int64)
         self._timestep: types.TimeStep | None = None
 
-    def reset(self) -> None:
-        """Starts a new episode in each lane."""
+    def reset(self) -> types.TimeStep:
+        """Starts a new episode in each lane, and returns its first step."""
         self._returns[:] = 0.0
         self._lengths[:] = 0
-        self._timestep = self._environment.reset()
-        self._actor.observe_first(self._timestep)
+        timestep = self._timestep = self._environment.reset()
+        self._actor.observe_first(timestep)
+        return timestep
 
     def step(self) -> int:
         """Takes one vector step; returns how many environment steps it was.
 
         A lane that begins anew takes no environment step.
         """
-        if self._timestep is None:
-            self.reset()
-        action = self._actor.select_action(self._timestep.observation)
+        before = self.reset() if self._timestep is None else self._timestep
+        action = self._actor.select_action(before.observation)
         timestep = self._environment.step(action)
         self._actor.observe(action, timestep)
         self._timestep = timestep

@@ -21,14 +21,15 @@ class Result:
 
     Attributes:
         counts: `actor_steps`, `actor_episodes`, `learner_steps`, `seconds`.
-        evaluation_return: mean return of the final evaluation.
+        evaluation_return: mean return of the final evaluation; None if the run was
+            interrupted.
         samples_per_insert: items that the learner took per item inserted after the
             first `min_size`, resumed ones not included; None before that.
         reason: why it ended.
     """
 
     counts: dict[str, float]
-    evaluation_return: float
+    evaluation_return: float | None
     samples_per_insert: float | None
     reason: str
 
@@ -63,9 +64,11 @@ def run_experiment(
             'raise envs_per_actor.'
         )
     experiment_lib.check_together(experiment, topology)
-    folder = run_dir
-    if not isinstance(folder, run_folder.RunFolder):
-        folder = open_folder(experiment, run_dir, resume)
+    folder = (
+        run_dir
+        if isinstance(run_dir, run_folder.RunFolder)
+        else open_folder(experiment, run_dir, resume)
+    )
     coordinator = coordinator_lib.Coordinator(
         progress.budget_of(experiment),
         ['actor_0', 'learner', 'evaluator'],
@@ -97,6 +100,7 @@ class _Run:
         self._coordinator = coordinator
         self._replay = replay
         self._replay_control = control('replay_0')
+        [statistics] = replay.statistics()  # Before anything is sampled ahead.
         self._learner = wiring.build_learner(
             experiment,
             topology,
@@ -124,12 +128,12 @@ class _Run:
         self._items_per_call = self._learner.items_per_call
         self._budget = budget.SampleBudget.for_table(table, self._items_per_call)
         if resume and experiment.checkpoint.replay:
-            [statistics] = replay.statistics()
+            steps = statistics.samples // self._items_per_call
             self._budget.restore(
-                {
-                    'inserted': statistics.inserts,
-                    'steps': statistics.samples // self._items_per_call,
-                }
+                # What the earlier run had sampled ahead from a queue is gone.
+                {'inserted': statistics.size, 'steps': 0}
+                if table.is_queue
+                else {'inserted': statistics.inserts, 'steps': steps}
             )
         self._table = table
         self._calls = 0

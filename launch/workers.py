@@ -7,7 +7,7 @@ and `finish`, by which one thread takes turns.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -78,7 +78,7 @@ class ActorWorker:
         return True
 
     def _log(self) -> None:
-        values = _summarize(self._episodes)
+        values = environment_loop.summarize(self._episodes)
         values['policy_lag'] = self._client.lag
         values['policy_version'] = self._client.version
         self._episodes.clear()
@@ -153,7 +153,7 @@ class EvaluatorWorker:
         episodes = environment_loop.run_episodes(
             self._environment, self._actor, self._episodes, keep_going
         )
-        values = {**_summarize(episodes), 'final': int(final)}
+        values = {**environment_loop.summarize(episodes), 'final': int(final)}
         # The parameters are those of the start of the evaluation.
         _log(self._logger, self._control, values, counts, self._client.version)
         return values['episode_return']
@@ -282,22 +282,10 @@ class LearnerWorker(core.VariableSource):
             self._samples.close()
 
 
-def _summarize(episodes: Sequence[environment_loop.Episode]) -> dict[str, float]:
-    """Returns mean return and length, and the number of episodes."""
-    returns = [episode.episode_return for episode in episodes]
-    return {
-        'episode_return': float(np.mean(returns)),
-        'episode_return_min': float(np.min(returns)),
-        'episode_return_max': float(np.max(returns)),
-        'episode_length': float(np.mean([episode.length for episode in episodes])),
-        'episodes': len(episodes),
-    }
-
-
 def _log(
     logger: core.Logger,
     control: control_lib.NodeControl,
-    values: dict[str, Any],
+    values: Mapping[str, Any],
     counts: dict[str, float] | None = None,
     learner_steps: int | None = None,
 ) -> None:

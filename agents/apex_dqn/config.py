@@ -37,7 +37,7 @@ class Config(builder.AgentConfig):
     loss: Literal['huber', 'squared'] = 'huber'
     """Of the TD error: Huber with delta 1, or half its square."""
     max_abs_reward: float | None = None
-    """Rewards are clipped to plus or minus this, in learning only; None: as they are."""
+    """Learning clips rewards to plus or minus this; None: as they are."""
     hidden_sizes: tuple[int, ...] = (64,)
     """Units of the torso's layers, for observations that are no images."""
     dueling_size: int = 64
@@ -53,13 +53,11 @@ class Config(builder.AgentConfig):
     target_update_period: int = 100
     """Learner steps between copies to the target network."""
     epsilon: float = 0.4
-    """Exploration of the first lane: lane i of N has epsilon^(1 + alpha i / (N - 1))."""
+    """Of lane 0: lane i of N has epsilon^(1 + alpha i / (N - 1))."""
     epsilon_alpha: float = 7.0
     """Alpha of the exploration ladder."""
     evaluation_epsilon: float = 0.0
     """Exploration of evaluators."""
-    variable_update_period: int = 100
-    """Environment steps of an actor between two parameter fetches."""
 
     def __post_init__(self):
         for name in (
