@@ -71,20 +71,25 @@ def main(arguments: Sequence[str]) -> int:
     shared = request.launch != 'processes'
     with _errors_to(folder.logs / 'nodes.log') if shared else contextlib.nullcontext():
         code, failure = run(request, folder, title)
+    _print_last_lines(folder)
+    if failure:
+        print(failure, file=sys.stderr, flush=True)
+    return code
+
+
+def _print_last_lines(folder: run_folder.RunFolder) -> None:
     with contextlib.suppress(ValueError, FileNotFoundError):  # Nothing to draw yet.
         from repertory.launch import plots
 
         print(f'learning curve: {plots.plot_run(folder.path)}')
-    print(
-        f'logs:     {folder.logs}\n'
-        f'evaluate: repertory eval {folder.path}\n'
-        f'resume:   repertory train --resume {folder.path}\n'
-        f'plot:     repertory plot {folder.path}',
-        flush=True,
-    )
-    if failure:
-        print(failure, file=sys.stderr, flush=True)
-    return code
+    print(f'logs:     {folder.logs}')
+    if folder.policy.exists():
+        print(f'evaluate: repertory eval {folder.path}')
+    if folder.checkpoints.exists():
+        print(f'resume:   repertory train --resume {folder.path}')
+    if folder.csv.exists():
+        print(f'plot:     repertory plot {folder.path}')
+    sys.stdout.flush()
 
 
 def _parse(arguments: list[str]) -> _Request | None:
