@@ -1,6 +1,8 @@
 """`python -m repertory` is the `repertory` command."""
 
+import sys
+
 from repertory.launch.cli import main
 
 if __name__ == '__main__':
-    main.main()
+    sys.exit(main.main())

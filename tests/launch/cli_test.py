@@ -88,8 +88,6 @@ def test_a_wrong_command_is_refused_in_words(
     error = capsys.readouterr().err
     assert error.startswith('repertory: ')
     assert 'Traceback' not in error
-    import re
-
     assert re.search(message, error)
     assert not list(tmp_path.iterdir())
 
