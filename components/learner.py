@@ -20,6 +20,8 @@ class LossOutput(NamedTuple):
     loss: tf.Tensor | Mapping[str, tf.Tensor]  # [], to be descended; or each by name.
     priorities: tf.Tensor  # [B], to be written back; [0] where there are none.
     metrics: Mapping[str, tf.Tensor]  # [], by name.
+    # int64 of any shape: learner steps of the parameters that acted; for `policy_lag`.
+    versions: tf.Tensor | None = None
 
 
 # (online networks, target networks, sample, the agent's config)
@@ -211,6 +213,10 @@ class SGDLearner(core.Learner):
             for key, value in values.items():
                 key = f'{name}_{key}'.lstrip('_')
                 metrics[key] = tf.debugging.check_numerics(value, key)
+        if output.versions is not None:
+            lag = self._steps - output.versions
+            metrics['policy_lag'] = tf.reduce_mean(tf.cast(lag, tf.float32))
+            metrics['policy_lag_max'] = tf.reduce_max(lag)
         # All are asserted before anything is applied.
         with tf.control_dependencies(list(metrics.values())):
             for name, variables in self._trained.items():

@@ -234,6 +234,7 @@ def check_together(experiment: ExperimentConfig, topology: Topology) -> None:
     Raises:
         ValueError: saying what does not fit.
     """
+    experiment.agent.check_lanes(topology.envs_per_actor)
     if experiment.target_return is not None and not topology.evaluators:
         raise ValueError(
             'evaluators must be 1 where target_return is set, got 0; nothing would '

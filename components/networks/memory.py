@@ -12,19 +12,34 @@ from repertory.components import types
 from repertory.components.networks import observations, recurrent
 
 
+class NoMemory:
+    """Stands in an LSTM's place where a network is to have no memory."""
+
+    def initial_state(self, num_lanes: int | tf.Tensor) -> tuple[()]:
+        return ()
+
+    def step(self, inputs: tf.Tensor, state: tuple[()]) -> tuple[tf.Tensor, tuple[()]]:
+        return inputs, state
+
+    def unroll(
+        self, inputs: tf.Tensor, state: tuple[()], reset: tf.Tensor
+    ) -> tuple[tf.Tensor, tuple[()]]:
+        return inputs, state
+
+
 class RecurrentNetwork(snt.Module):
-    """Torso, LSTM and head; torso and head run once over all steps of a sequence.
+    """Torso, memory and head; torso and head run once over all steps of a sequence.
 
     Args:
         torso: observation nest [N, ...] to features [N, F].
-        core: the LSTM.
+        core: the memory.
         head: [N, H] to the output, a nest [N, ...].
     """
 
     def __init__(
         self,
         torso: snt.Module,
-        core: recurrent.LSTM,
+        core: recurrent.LSTM | NoMemory,
         head: snt.Module,
         name: str | None = None,
     ):

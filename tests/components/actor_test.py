@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from repertory.components import actor, core, policies, specs, types
+from repertory.components import actor, core, policies, specs, types, variables
 
 
 class Recorder(core.Adder):
@@ -88,6 +88,28 @@ def test_a_row_joins_a_step_with_the_action_taken_from_it():
     assert [row.reward.tolist() for row in rows] == [[0, 0], [1, 1]]
     assert [row.observation[0, 0] for row in rows] == [0, 1]
     assert [row.step_type.tolist() for row in rows] == [[0, 0], [1, 1]]
+
+
+def test_a_row_tells_the_version_of_the_parameters_that_acted():
+    class Source:
+        version = 4
+
+        def get_variables(self):
+            return self.version, []
+
+    recorder, source = Recorder(), Source()
+    client = variables.VariableClient(source, [], update_period=1, background=False)
+    one = actor.PolicyActor(CountingPolicy(), SPEC, 2, recorder, client)
+    one.observe_first(timestep((0, 0), 0))
+    for t in range(3):
+        action = one.select_action(np.zeros((2, 1), np.float32))
+        # Newer parameters come between acting and recording.
+        one.update()
+        one.observe(action, timestep((1, 1), t + 1))
+        source.version += t
+    versions = [row.extras['version'].tolist() for row in recorder.rows]
+    assert versions == [[-1, -1], [4, 4], [4, 4]]
+    assert recorder.rows[0].extras['version'].dtype == np.int64
 
 
 def test_an_action_of_a_wrong_dtype_is_refused():

@@ -230,6 +230,18 @@ def test_two_losses_move_their_own_modules_with_clips_of_their_own():
     }
 
 
+def test_policy_lag_is_counted_in_learner_steps_since_the_actors_parameters():
+    def loss(online, target, sample, config):
+        output = squared_error(online, target, sample, config)
+        return output._replace(versions=tf.constant([[-1, 0], [0, 1]], tf.int64))
+
+    one, *_ = make_learner(batches(2, updates=2), loss=loss)
+    # The mean over the call's two steps, which begin with 0 and with 1 step done.
+    assert one.step()['policy_lag'] == 0.5
+    metrics = one.step()
+    assert (metrics['policy_lag'], metrics['policy_lag_max']) == (2.5, 3.5)
+
+
 def test_of_two_losses_the_one_that_is_not_finite_is_named():
     online = TwoNetworks(make_networks().linear, make_networks().linear)
 

@@ -1,4 +1,4 @@
-"""The deterministic policy: its noise, its state at resets, its values, its export."""
+"""Policies: noise, state, what they add to rows, and their export."""
 
 import dm_env.specs
 import numpy as np
@@ -7,7 +7,7 @@ import sonnet as snt
 import tensorflow as tf
 
 from repertory.components import actor, policies, specs, types
-from repertory.components.networks import control
+from repertory.components.networks import control, heads
 
 SPEC = specs.EnvironmentSpec(
     observations=dm_env.specs.Array((2,), np.float32),
@@ -118,3 +118,43 @@ def test_the_values_are_of_the_action_taken_and_of_the_networks_own():
     np.testing.assert_allclose(extras['q_taken'], expected, rtol=1e-6)
     expected = observation[:, 0] * tf.reduce_sum(observation, axis=-1)
     np.testing.assert_allclose(extras['q_policy'], expected, rtol=1e-6)
+
+
+@snt.allow_empty_variables
+class Logits(snt.Module):
+    """Gives the observation as logits; its state counts calls."""
+
+    def initial_state(self, num_lanes):
+        return tf.zeros([num_lanes])
+
+    def step(self, observation, state):
+        return heads.PolicyValue(observation, observation[:, 0]), state + 1.0
+
+
+def test_a_softmax_policy_draws_for_each_lane_by_its_own_logits():
+    lanes = 20_000
+    chances = np.array([[0.7, 0.1, 0.2], [0.05, 0.95, 0.0]])
+    with np.errstate(divide='ignore'):
+        logits = np.log(chances).clip(-50).astype(np.float32) + 3
+    spec = dm_env.specs.DiscreteArray(3, np.int64)
+    policy = policies.SoftmaxPolicy(Logits(), spec, seed=3)
+    output = policy(
+        tf.constant(np.repeat(logits, lanes, axis=0)), tf.zeros([2 * lanes])
+    )
+    assert output.action.dtype == tf.int64
+    drawn = output.action.numpy().reshape(2, lanes)
+    for row, expected in zip(drawn, chances, strict=True):
+        counts = np.bincount(row, minlength=3) / lanes
+        np.testing.assert_allclose(counts, expected, atol=0.012)
+        same = np.mean(row[1:] == row[:-1])
+        np.testing.assert_allclose(same, np.sum(expected**2), atol=0.015)
+    np.testing.assert_array_equal(output.extras['logits'][0], logits[0])
+    np.testing.assert_array_equal(output.state, np.ones(2 * lanes))
+
+
+def test_a_greedy_softmax_policy_takes_the_likeliest_action():
+    spec = dm_env.specs.DiscreteArray(3)
+    policy = policies.SoftmaxPolicy(Logits(), spec, seed=3, greedy=True)
+    logits = tf.constant([[0.0, 0.1, 0.0], [0.3, 0.1, 0.0]])
+    for _ in range(5):
+        assert policy(logits, tf.zeros([2])).action.numpy().tolist() == [1, 0]
