@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
+import tensorflow as tf
 from dm_env import specs as dm_specs
 
 from repertory.components import specs, types
@@ -68,3 +69,9 @@ def fifo(signature: tables.Signature, name: str = 't') -> tables.TableSpec:
 def never(reason: str, waited_seconds: float) -> None:
     """Is called by what must not wait long."""
     assert waited_seconds < 60, reason
+
+
+def take(dataset: tf.data.Dataset, num_samples: int) -> list[types.Sample]:
+    """Returns the first samples; `dataset.take` would wait for one more at its end."""
+    iterator = iter(dataset)
+    return [next(iterator) for _ in range(num_samples)]
