@@ -35,21 +35,9 @@ def write(serve, lanes, num_rows, burn_in, trace, period, with_state=True, **opt
             adder.add(row)
         adder.flush()
         num_items = adder.num_items
-    dataset = datasets.make_trajectory_dataset(
-        [address],
-        't',
-        scripts.CODEC,
-        length,
-        1,
-        prefetch=False,
-        state_codec=state_codec,
-    )
-    samples = scripts.take(dataset, num_items)
-    data = tf.nest.map_structure(
-        lambda *leaves: np.concatenate([leaf[0] for leaf in leaves]),
-        *(sample.data for sample in samples),
-    )
-    return data, np.array([float(sample.info.priority) for sample in samples])
+    packed, priorities = scripts.read(address, num_items)
+    data = datasets.to_trajectory(packed, scripts.CODEC, state_codec)
+    return tf.nest.map_structure(lambda leaf: leaf.numpy(), data), priorities
 
 
 def starts_and_ends(data, burn_in=0):
