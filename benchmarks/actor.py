@@ -25,6 +25,7 @@ def measure(side: harness.Side, options: list[str], seconds: float) -> dict:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument('--agent', choices=('apex_dqn', 'd4pg'), default='apex_dqn')
     parser.add_argument('--pairs', type=int, default=5)
     parser.add_argument('--seconds', type=float, default=10.0)
     parser.add_argument('--lanes', type=int, default=16)
@@ -34,12 +35,16 @@ def main() -> None:
         name='repertory',
         command=[
             harness.OWN_PYTHON,
-            *('-m', 'benchmarks.own.actor', '--lanes', str(args.lanes)),
+            *('-m', 'benchmarks.own.actor', '--agent', args.agent),
+            *('--lanes', str(args.lanes)),
         ],
     )
     peer = harness.Side(
         name='dm-acme 0.4.0',
-        command=[harness.peer_python('acme'), 'benchmarks/peers/acme/actor.py'],
+        command=[
+            harness.peer_python('acme'),
+            *('benchmarks/peers/acme/actor.py', '--agent', args.agent),
+        ],
     )
 
     def run(side: harness.Side, pair: int) -> dict:
@@ -60,7 +65,8 @@ def main() -> None:
         'pairs': pairs,
         **harness.summary(rates),
     }
-    path = harness.write('actor', args.seed, values)
+    name = 'actor' if args.agent == 'apex_dqn' else f'actor_{args.agent}'
+    path = harness.write(name, args.seed, values)
     print(f'{values["median_ratio"]:.1f} times the peer; written to {path}')
 
 

@@ -1,4 +1,5 @@
-"""Our side of benchmarks/actor.py: Ape-X DQN's actor on Catch, no learner.
+"""Our side of benchmarks/actor.py: Ape-X DQN's actor on Catch, or D4PG's on
+cartpole:swingup; no learner.
 
 `serve` holds the table in one process, `act` runs the actor in another; each prints
 one line of JSON.
@@ -13,20 +14,30 @@ import time
 
 import tensorflow as tf
 
-from repertory.agents import apex_dqn
+from repertory.agents import apex_dqn, d4pg
 from repertory.components import actor, core, environment_loop, specs
-from repertory.components.environments import catch, vector
+from repertory.components.environments import catch, registry, vector
 from repertory.replay import server
 
 
-def _config(args: argparse.Namespace) -> apex_dqn.Config:
-    return apex_dqn.Config(
-        n_step=args.n_step,
-        hidden_sizes=tuple(args.hidden_sizes),
-        samples_per_insert=None,
-        min_replay_size=1,
-        max_replay_size=1_000_000,
-    )
+def _config(args: argparse.Namespace):
+    common = {
+        'n_step': args.n_step,
+        'samples_per_insert': None,
+        'min_replay_size': 1,
+        'max_replay_size': 1_000_000,
+    }
+    if args.agent == 'd4pg':
+        return d4pg.Config(
+            **common, policy_sizes=(256, 256, 256), critic_sizes=(512, 512, 256)
+        )
+    return apex_dqn.Config(**common, hidden_sizes=tuple(args.hidden_sizes))
+
+
+def _environment(args: argparse.Namespace, seed: int):
+    if args.agent == 'd4pg':
+        return registry.make_environment('control:cartpole:swingup', seed)
+    return catch.Catch(seed)
 
 
 def _wait(reason: str, waited_seconds: float) -> None:
@@ -36,7 +47,7 @@ def _wait(reason: str, waited_seconds: float) -> None:
 def serve(args: argparse.Namespace) -> None:
     """Holds the table until standard input is closed."""
     builder = _config(args).make_builder()
-    spec = specs.make_environment_spec(catch.Catch(0))
+    spec = specs.make_environment_spec(_environment(args, 0))
     policy = builder.make_policy(builder.make_networks(spec), spec, core.Role())
     tables = builder.make_table_specs(spec, policy, args.lanes)
     with server.ReplayServer(tables) as replay:
@@ -55,7 +66,7 @@ def act(args: argparse.Namespace) -> None:
     tf.config.threading.set_inter_op_parallelism_threads(1)
     tf.random.set_seed(args.seed)
     environment = vector.SerialVectorEnvironment(
-        [catch.Catch(args.seed + lane) for lane in range(args.lanes)]
+        [_environment(args, args.seed + lane) for lane in range(args.lanes)]
     )
     builder = _config(args).make_builder()
     networks = builder.make_networks(environment.spec)
@@ -83,6 +94,7 @@ def act(args: argparse.Namespace) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument('--agent', choices=('apex_dqn', 'd4pg'), default='apex_dqn')
     parser.add_argument('--n-step', type=int, default=5)
     parser.add_argument('--hidden-sizes', type=int, nargs='*', default=[50, 50])
     parser.add_argument('--lanes', type=int, default=16)

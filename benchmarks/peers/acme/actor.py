@@ -1,8 +1,8 @@
-"""The peer's side of benchmarks/actor.py: dm-acme's DQN actor on Catch.
+"""The peer's side of benchmarks/actor.py: dm-acme's DQN or D4PG actor.
 
 Runs under the environment that setup_peer.sh makes. `serve` holds the table in one
 process, `act` runs the actor in another; each prints one line of JSON. The actor,
-the adder and the table are those of acme/agents/tf/dqn/agent.py.
+the adder and the table are those of acme/agents/tf/{dqn,d4pg}/agent.py.
 """
 
 from __future__ import annotations
@@ -19,11 +19,14 @@ import tensorflow as tf
 import trfl
 from acme.adders import reverb as adders
 from acme.agents.tf import actors
+from acme.agents.tf.d4pg import agent as d4pg
+from acme.agents.tf.d4pg import networks
 from acme.tf import utils
 
-from repertory.components.environments import catch
+from repertory.components.environments import catch, registry
 
 _EPSILON = 0.05
+_SIGMA = 0.3
 _DISCOUNT = 0.99
 
 
@@ -35,17 +38,43 @@ class _Client(reverb.Client):
         return super().trajectory_writer(*args, **kwargs)
 
 
+def _environment(args: argparse.Namespace, seed: int):
+    if args.agent == 'd4pg':
+        return registry.make_environment('control:cartpole:swingup', seed)
+    return catch.Catch(seed)
+
+
+def _make_policy(args: argparse.Namespace, spec) -> snt.Module:
+    if args.agent == 'd4pg':
+        made = d4pg.D4PGNetworks(
+            *(
+                networks.make_default_networks(spec.actions)[name]
+                for name in ('policy', 'critic', 'observation')
+            )
+        )
+        made.init(spec)
+        return made.make_policy(spec, sigma=_SIGMA)
+    network = snt.Sequential(
+        [snt.Flatten(), snt.nets.MLP([*args.hidden_sizes, spec.actions.num_values])]
+    )
+    utils.create_variables(network, [spec.observations])
+    return snt.Sequential(
+        [network, lambda q: trfl.epsilon_greedy(q, epsilon=_EPSILON).sample()]
+    )
+
+
 def serve(args: argparse.Namespace) -> None:
     """Holds the table until standard input is closed."""
-    del args
     table = reverb.Table(
         name=adders.DEFAULT_PRIORITY_TABLE,
-        sampler=reverb.selectors.Prioritized(0.6),
+        sampler=reverb.selectors.Prioritized(0.6)
+        if args.agent == 'apex_dqn'
+        else reverb.selectors.Uniform(),
         remover=reverb.selectors.Fifo(),
         max_size=1_000_000,
         rate_limiter=reverb.rate_limiters.MinSize(1),
         signature=adders.NStepTransitionAdder.signature(
-            acme.make_environment_spec(catch.Catch(0))
+            acme.make_environment_spec(_environment(args, 0))
         ),
     )
     server = reverb.Server([table])
@@ -61,19 +90,12 @@ def act(args: argparse.Namespace) -> None:
     tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.config.threading.set_inter_op_parallelism_threads(1)
     tf.random.set_seed(args.seed)
-    environment = catch.Catch(args.seed)
+    environment = _environment(args, args.seed)
     spec = acme.make_environment_spec(environment)
-    network = snt.Sequential(
-        [snt.Flatten(), snt.nets.MLP([*args.hidden_sizes, spec.actions.num_values])]
-    )
-    policy = snt.Sequential(
-        [network, lambda q: trfl.epsilon_greedy(q, epsilon=_EPSILON).sample()]
-    )
-    utils.create_variables(network, [spec.observations])
     adder = adders.NStepTransitionAdder(
         client=_Client(args.address), n_step=args.n_step, discount=_DISCOUNT
     )
-    actor = actors.FeedForwardActor(policy, adder)
+    actor = actors.FeedForwardActor(_make_policy(args, spec), adder)
 
     def run(seconds: float) -> tuple[int, float]:
         steps, start = 0, time.perf_counter()
@@ -95,6 +117,7 @@ def act(args: argparse.Namespace) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument('--agent', choices=('apex_dqn', 'd4pg'), default='apex_dqn')
     commands = parser.add_subparsers(required=True)
     commands.add_parser('serve').set_defaults(run=serve)
     acting = commands.add_parser('act')
