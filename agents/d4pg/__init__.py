@@ -1,5 +1,5 @@
 """D4PG and D3PG: `Config` (hyperparameters), and `builder`, `loss` and `learning`."""
 
-from repertory.agents.d4pg.config import PAPER, PENDULUM, Config
+from repertory.agents.d4pg.config import CONTROL, PAPER, PENDULUM, Config
 
-__all__ = ['PAPER', 'PENDULUM', 'Config']
+__all__ = ['CONTROL', 'PAPER', 'PENDULUM', 'Config']

@@ -139,16 +139,27 @@ PAPER = Config(
     max_action_gradient_norm=None,
 )
 
-# Pendulum-v1's rewards are in [-16.3, 0]: discounted returns down to -1,600.
-PENDULUM = Config(
-    reward_scale=0.01,
-    vmin=-20.0,
-    vmax=0.0,
+# For dm_control's small tasks on one machine: a learner step for each two of the
+# environment's, with rewards in [0, 1].
+CONTROL = Config(
+    vmin=-100.0,
+    vmax=100.0,
     batch_size=128,
+    samples_per_insert=64.0,
     policy_sizes=(128, 128),
     critic_sizes=(128, 128),
     policy_learning_rate=3e-4,
     critic_learning_rate=3e-4,
 )
 
-PRESETS = {'default': Config(), 'paper': PAPER, 'pendulum': PENDULUM}
+# Pendulum-v1's rewards are in [-16.3, 0]: discounted returns down to -1,600.
+PENDULUM = dataclasses.replace(
+    CONTROL, reward_scale=0.01, vmin=-20.0, vmax=0.0, samples_per_insert=32.0
+)
+
+PRESETS = {
+    'default': Config(),
+    'paper': PAPER,
+    'control': CONTROL,
+    'pendulum': PENDULUM,
+}

@@ -1,0 +1,20 @@
+"""D4PG on dm_control's reacher:easy: 700 within 150,000 environment steps."""
+
+from repertory.agents import d4pg
+from repertory.launch import experiment
+
+TARGET = 700.0
+
+
+def make(seed: int):
+    return experiment.ExperimentConfig(
+        agent=d4pg.CONTROL,
+        environment='control:reacher:easy',
+        seed=seed,
+        max_actor_steps=150_000,
+        evaluation_episodes=4,
+        evaluation_period_seconds=60.0,
+    ), experiment.Topology(envs_per_actor=4)
+
+
+VARIANTS = {'d4pg': make}
