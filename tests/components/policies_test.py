@@ -50,6 +50,17 @@ def test_gaussian_noise_has_its_deviation_and_is_independent():
 
 
 @pytest.mark.parametrize('theta', [1.0, 0.15])
+def test_each_dimension_and_each_lane_has_noise_of_its_own(theta):
+    policy = make_policy(0.2, theta)
+    act = tf.function(lambda state: policy(tf.zeros([4, 2]), state).action)
+    start, draws = policy.initial_state(4), []
+    for _ in range(5000):
+        draws.append(act(start).numpy().ravel())
+    correlations = np.corrcoef(np.transpose(draws)) - np.eye(8)
+    assert np.abs(correlations).max() < 0.06
+
+
+@pytest.mark.parametrize('theta', [1.0, 0.15])
 def test_noisy_actions_stay_within_their_bounds(theta):
     policy = make_policy(2.0, theta)
     output = policy(tf.fill([200, 2], 0.9), policy.initial_state(200))
