@@ -90,16 +90,7 @@ def make_trajectory_dataset(
     """
 
     def decode(packed: dict[str, tf.Tensor]) -> types.Trajectory:
-        packed_rows, packed_state = packed['rows'], packed.get('state')
-        if num_lanes is not None:
-            # [B, T, lanes, bytes] -> [B * lanes, T, bytes]
-            packed_rows = tf.reshape(
-                tf.transpose(packed_rows, [0, 2, 1, 3]), [-1, length, codec.num_bytes]
-            )
-            if state_codec is not None:
-                packed_state = tf.reshape(packed_state, [-1, state_codec.num_bytes])
-        state = () if state_codec is None else state_codec.decode(packed_state)
-        return types.Trajectory(codec.decode(packed_rows), state)
+        return to_trajectory(packed, codec, state_codec, num_lanes)
 
     return _make_dataset(
         addresses,
@@ -140,6 +131,34 @@ def to_transition(
         next_observation=last.observation,
         extras=first.extras,
     )
+
+
+def to_trajectory(
+    packed: dict[str, tf.Tensor],
+    codec: rows.RowCodec,
+    state_codec: rows.NestCodec | None = None,
+    num_lanes: int | None = None,
+) -> types.Trajectory:
+    """Returns the trajectories [B, T, ...] of packed items.
+
+    Args:
+        packed: uint8 `rows` [B, T, num_bytes] and, with a `state_codec`, `state`
+            [B, num_bytes]; with `num_lanes` [items, T, lanes, num_bytes] and
+            [items, lanes, num_bytes], of which B = items * lanes are made.
+        codec: of the rows.
+        state_codec: of the states; None for none.
+        num_lanes: of an unroll; None for a sequence of one lane.
+    """
+    packed_rows, packed_state = packed['rows'], packed.get('state')
+    if num_lanes is not None:
+        packed_rows = tf.transpose(packed_rows, [0, 2, 1, 3])
+        packed_rows = tf.reshape(
+            packed_rows, [-1, packed_rows.shape[2], codec.num_bytes]
+        )
+    if state_codec is None:
+        return types.Trajectory(codec.decode(packed_rows), ())
+    packed_state = tf.reshape(packed_state, [-1, state_codec.num_bytes])
+    return types.Trajectory(codec.decode(packed_rows), state_codec.decode(packed_state))
 
 
 def _make_dataset(

@@ -5,13 +5,17 @@ from __future__ import annotations
 import logging
 import queue
 import threading
+import time
 from collections.abc import Sequence
 
 import numpy as np
 import reverb
 import tensorflow as tf
 
+from repertory.replay import info
+
 _LOGGER = logging.getLogger(__name__)
+_PATIENCE_SECONDS = 10.0
 _RETRY_SECONDS = 1.0
 _MAX_RETRIES = 20
 
@@ -85,8 +89,7 @@ class PriorityUpdater:
     """Writes priorities back in a thread; a context manager.
 
     Of an item that is named twice the last priority stays; items that are gone are
-    ignored. While `max_pending` calls wait, the next one waits too. A server that does
-    not answer is tried again for about 20 s.
+    ignored. While `max_pending` calls wait, the next one waits too.
 
     Args:
         addresses: of the replay servers; an item is known to one, the others ignore it.
@@ -97,6 +100,7 @@ class PriorityUpdater:
     def __init__(
         self, addresses: Sequence[str], table: str, max_pending: int = 16
     ) -> None:
+        self._addresses = tuple(addresses)
         self._clients = [reverb.Client(address) for address in addresses]
         self._table = table
         self._queue = queue.Queue(maxsize=max_pending)
@@ -118,6 +122,7 @@ class PriorityUpdater:
             FloatingPointError: if one is not finite; nothing is written then.
             ValueError: if one is not positive, or the shapes differ.
             RuntimeError: if an earlier update failed, or after `close`.
+            ConnectionError: if the queue stays full since a server does not answer.
         """
         self._raise_error()
         if self._stopping.is_set():
@@ -128,20 +133,26 @@ class PriorityUpdater:
                 'keys and priorities must have the same shape, got '
                 f'{list(keys.shape)} and {list(priorities.shape)}.'
             )
+        start = time.monotonic()
         while True:
             try:
                 self._queue.put((keys, priorities), timeout=1.0)
                 return
             except queue.Full:
-                self._raise_error()
+                self._check_progress(start)
 
     def flush(self) -> None:
         """Returns when all is written.
 
         Raises:
             RuntimeError: if an update failed.
+            ConnectionError: if a server does not answer.
         """
-        self._queue.join()
+        start = time.monotonic()
+        with self._queue.all_tasks_done:
+            while self._queue.unfinished_tasks:
+                self._queue.all_tasks_done.wait(1.0)
+                self._check_progress(start)
         self._raise_error()
 
     def close(self) -> None:
@@ -183,6 +194,13 @@ class PriorityUpdater:
                 except RuntimeError:
                     if attempt == _MAX_RETRIES or self._stopping.wait(_RETRY_SECONDS):
                         raise
+
+    def _check_progress(self, start: float) -> None:
+        """Raises what hinders the thread: writing to a server that is gone blocks."""
+        self._raise_error()
+        if time.monotonic() - start > _PATIENCE_SECONDS:
+            for address in self._addresses:
+                info.server_info(address)
 
     def _raise_error(self) -> None:
         if self._error is not None:

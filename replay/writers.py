@@ -21,6 +21,7 @@ from repertory.replay import info
 
 _POLL_SECONDS = 1.0
 _UNREACHABLE_SECONDS = 20.0
+_START_SECONDS = 120.0  # Processes that start together may be slow to.
 # Reverb warns at 64 pending items, and the warnings cost more than the items.
 _MAX_PENDING = 32
 
@@ -43,7 +44,8 @@ class RowWriter:
         max_pending: items of a lane that may wait.
 
     Raises:
-        ConnectionError: from any method, if the server does not answer for 20 s.
+        ConnectionError: from any method, if the server does not answer for 20 s, or
+            does not start within 120 s.
         core.Stopped: from any method that blocks, if `wait` raises it.
     """
 
@@ -64,6 +66,8 @@ class RowWriter:
         self._has_state = has_state
         self._max_pending = max_pending
         chunk_length = chunk_length or num_rows
+        # A writer whose stream fails as it begins can end the process by SIGSEGV.
+        _wait_for_server(address, wait)
         client = reverb.Client(address)
         self._lanes = [
             _LaneWriter(client, num_rows, chunk_length, has_state)
@@ -142,6 +146,19 @@ class RowWriter:
             f'the replay server at {self._address} has no table `{self._table}`, but '
             f'{[table.name for table in found]}.'
         )
+
+
+def _wait_for_server(address: str, wait: core.Wait) -> None:
+    begin = time.monotonic()
+    while True:
+        try:
+            info.server_info(address, timeout=1.0)
+            return
+        except ConnectionError:
+            waited = time.monotonic() - begin
+            if waited > _START_SECONDS:
+                raise
+            wait(f'the replay server at {address} to start', waited)
 
 
 class _LaneWriter:

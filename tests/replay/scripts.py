@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
+import reverb
 import tensorflow as tf
 from dm_env import specs as dm_specs
 
@@ -69,6 +70,20 @@ def fifo(signature: tables.Signature, name: str = 't') -> tables.TableSpec:
 def never(reason: str, waited_seconds: float) -> None:
     """Is called by what must not wait long."""
     assert waited_seconds < 60, reason
+
+
+def read(address: str, num_items: int) -> tuple[dict[str, tf.Tensor], np.ndarray]:
+    """Returns the next items' packed columns [num_items, ...] and their priorities."""
+    sampled = list(
+        reverb.Client(address).sample(
+            't', num_items, emit_timesteps=False, unpack_as_table_signature=True
+        )
+    )
+    packed = {
+        name: tf.constant(np.stack([sample.data[name] for sample in sampled]))
+        for name in sampled[0].data
+    }
+    return packed, np.array([sample.info.priority for sample in sampled])
 
 
 def take(dataset: tf.data.Dataset, num_samples: int) -> list[types.Sample]:

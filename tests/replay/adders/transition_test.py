@@ -1,7 +1,5 @@
 import numpy as np
 import pytest
-import reverb
-import tensorflow as tf
 
 from repertory.components import types
 from repertory.replay import datasets, rows, tables
@@ -28,10 +26,8 @@ def read(address, num_items, codec=scripts.CODEC, discount=GAMMA):
     """Returns all the items as the learner gets them: priorities and transitions."""
     if not num_items:
         return [], []
-    sampled = list(reverb.Client(address).sample('t', num_items, emit_timesteps=False))
-    packed = tf.constant(np.stack([sample.data[0] for sample in sampled]))
-    priorities = [sample.info.priority for sample in sampled]
-    return priorities, datasets.to_transition(packed, codec, discount)
+    packed, priorities = scripts.read(address, num_items)
+    return priorities, datasets.to_transition(packed['rows'], codec, discount)
 
 
 def write(serve, lanes, num_rows, n_step, **options):
