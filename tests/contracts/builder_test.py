@@ -1,0 +1,175 @@
+"""What every agent's builder and config must hold to; agents are found by folder."""
+
+import ast
+import dataclasses
+import importlib
+import pathlib
+
+import numpy as np
+import pytest
+import tree
+
+from repertory import agents
+from repertory.agents import builder
+from repertory.components import actor, core, environment_loop, specs
+from repertory.components.environments import registry, vector
+from repertory.launch.cli import train
+from repertory.replay import server
+
+_FOLDER = pathlib.Path(agents.__path__[0])
+NAMES = [name.replace('-', '_') for name in train.agent_names()]
+ENVIRONMENTS = {'d4pg': 'gym:Pendulum-v1', 'apex_dpg': 'gym:Pendulum-v1'}
+_SMALL = {
+    'min_replay_size': 1,
+    'max_replay_size': 100,
+    'samples_per_insert': None,
+    'batch_size': 4,
+    'updates_per_call': 2,
+}
+LANES = 2
+
+
+def _config(name):
+    config = importlib.import_module(f'repertory.agents.{name}.config').Config()
+    known = {field.name for field in dataclasses.fields(config)}
+    small = {key: value for key, value in _SMALL.items() if key in known}
+    return dataclasses.replace(config, **small)
+
+
+class _Parts:
+    """An agent's parts around a replay server, with rows written by its actor."""
+
+    def __init__(self, name):
+        self.config = _config(name)
+        environment_id = ENVIRONMENTS.get(name, 'catch')
+        self.environment = vector.SerialVectorEnvironment(
+            [
+                self.config.wrap_environment(
+                    registry.make_environment(environment_id, seed)
+                )
+                for seed in range(LANES)
+            ]
+        )
+        self.spec = self.environment.spec
+        self.builder = self.config.make_builder()
+        self.role = core.Role(num_lanes=LANES)
+        self.networks = self.builder.make_networks(self.spec)
+        self.policy = self.builder.make_policy(self.networks, self.spec, self.role)
+
+    def tables(self):
+        return self.builder.make_table_specs(self.spec, self.policy, LANES)
+
+    def act(self, address, num_items):
+        """Writes `num_items`, and reads them as one element of the dataset."""
+
+        def wait(reason, waited_seconds):
+            assert waited_seconds < 20, reason
+
+        adder = self.builder.make_adder(
+            address, self.spec, self.policy, self.role, wait
+        )
+        acting = actor.PolicyActor(self.policy, self.spec, LANES, adder)
+        loop = environment_loop.EnvironmentLoop(
+            self.environment, acting, lambda episode: None
+        )
+        while adder.num_items < num_items:
+            loop.step()
+        adder.flush()
+        adder.close()
+
+    def samples(self, address):
+        dataset = self.builder.make_dataset(
+            [address], self.spec, self.policy, LANES, prefetch=False
+        )
+        return dataset.element_spec, iter(dataset)
+
+    def learner(self, samples, address):
+        networks = self.builder.make_networks(self.spec)
+        targets = self.builder.make_networks(self.spec)
+        return self.builder.make_learner(
+            networks, targets, self.spec, samples, [address]
+        )
+
+
+@pytest.mark.parametrize('name', NAMES)
+def test_the_parts_of_an_agent_fit_each_other(name):
+    parts = _Parts(name)
+    with server.ReplayServer(parts.tables()) as replay:
+        parts.act(replay.address, num_items=20 if name != 'impala' else 4)
+        element, samples = parts.samples(replay.address)
+        # [updates per call, B]; an item may hold several lanes, each a row of a batch.
+        for part in element.info, element.data:
+            assert len({tuple(leaf.shape[:2]) for leaf in tree.flatten(part)}) == 1
+        one = parts.learner(samples, replay.address)
+        before = one.state()
+        metrics = one.step()
+        assert all(np.isfinite(value) for value in metrics.values()), metrics
+        assert one.steps == element.info.key.shape[0]
+        version, published = one.get_variables()
+        assert version == one.steps
+        wanted = [tuple(v.shape) for v in parts.policy.variables]
+        assert [x.shape for x in published] == wanted
+        after = one.state()
+        changed = [key for key in before if not np.array_equal(before[key], after[key])]
+        assert any(key.startswith('online') for key in changed)
+        other = parts.learner(samples, replay.address)
+        other.restore(after)
+        assert other.steps == one.steps
+        for key, value in other.state().items():
+            np.testing.assert_array_equal(value, after[key], err_msg=key)
+
+
+@pytest.mark.parametrize('name', NAMES)
+def test_a_policy_gives_what_its_extras_spec_says(name):
+    parts = _Parts(name)
+    state = parts.policy.initial_state(LANES)
+    observation = tree.map_structure(
+        lambda leaf: leaf, specs.zeros(parts.spec.observations, LANES)
+    )
+    output = parts.policy(observation, state)
+    tree.assert_same_structure(parts.policy.extras_spec, output.extras)
+    for spec, leaf in zip(
+        tree.flatten(parts.policy.extras_spec), tree.flatten(output.extras), strict=True
+    ):
+        assert leaf.shape == (LANES, *spec.shape)
+        assert leaf.dtype.as_numpy_dtype == spec.dtype
+    tree.assert_same_structure(state, output.state)
+
+
+@pytest.mark.parametrize('name', NAMES)
+def test_every_field_of_a_config_is_read_and_documented(name):
+    folder = _FOLDER / name
+    source = ast.parse((folder / 'config.py').read_text())
+    config = importlib.import_module(f'repertory.agents.{name}.config').Config
+    assert dataclasses.is_dataclass(config) and issubclass(config, builder.AgentConfig)
+    assert config.__dataclass_params__.frozen
+    (body,) = [
+        node.body
+        for node in source.body
+        if isinstance(node, ast.ClassDef) and node.name == 'Config'
+    ]
+    reading = '\n'.join(
+        path.read_text()
+        for path in [
+            *folder.glob('*.py'),
+            *_FOLDER.parent.glob('components/*.py'),
+            *_FOLDER.parent.glob('launch/*.py'),
+        ]
+        if path.name != 'config.py'
+    ) + '\n'.join(
+        ast.unparse(node) for node in body if isinstance(node, ast.FunctionDef)
+    )
+    for i, node in enumerate(body):
+        if isinstance(node, ast.AnnAssign):
+            field = node.target.id
+            following = body[i + 1]
+            assert isinstance(following, ast.Expr), f'{field} has no docstring'
+            assert f'.{field}' in reading, f'nothing reads {field}'
+
+
+@pytest.mark.parametrize('name', NAMES)
+def test_presets_and_a_readme_exist(name):
+    presets = importlib.import_module(f'repertory.agents.{name}.config').PRESETS
+    assert 'paper' in presets
+    lines = (_FOLDER / name / 'README.md').read_text().splitlines()
+    assert 10 < len(lines) <= 60
