@@ -148,7 +148,8 @@ class NodeControl:
         """
         with self._changed:
             self._metrics.update(values)
-        self._exchange_if_due()
+        if not self._background:
+            self._beat()  # A role whose turn is over has no later one to send it with.
 
     def wait(self, reason: str, waited_seconds: float) -> None:
         """Reports what is waited for; a `core.Wait`.

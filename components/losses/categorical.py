@@ -21,7 +21,7 @@ def categorical_project(
     """Returns a distribution moved onto `support`, keeping its mean if within.
 
     An atom between two points of the support is shared by them linearly, one outside
-    is moved to the nearest end:
+    is moved to the nearest end: as the triangular kernel says,
     m_i = sum_j p_j max(0, 1 - |clip(z_j) - z_i| / distance from z_i to its neighbour
     on that side).
 
@@ -43,13 +43,23 @@ def categorical_project(
         [(atoms, ('B', 'J')), (probabilities, ('B', 'J')), (support, ('K',))],
         message='atoms and probabilities must be [B, J], support [K]',
     )
-    gaps = 1.0 / (support[1:] - support[:-1])
-    # Nothing lies beyond the ends: there the slope does not matter.
-    above, below = tf.pad(gaps, [[0, 1]]), tf.pad(gaps, [[1, 0]])
-    clipped = tf.clip_by_value(atoms, support[0], support[-1])
-    distance = clipped[:, tf.newaxis, :] - support[:, tf.newaxis]  # [B, K, J]
-    away = tf.maximum(distance * above[:, tf.newaxis], -distance * below[:, tf.newaxis])
-    return tf.linalg.matvec(tf.nn.relu(1.0 - away), probabilities)
+    clipped = tf.reshape(tf.clip_by_value(atoms, support[0], support[-1]), [-1])
+    size = support.shape[0]
+    # The last point counts as the upper end of the last gap.
+    lower = tf.searchsorted(support, clipped, side='right') - 1
+    lower = tf.clip_by_value(lower, 0, size - 2)  # [B * J]
+    below, above = tf.gather(support, lower), tf.gather(support, lower + 1)
+    share = (clipped - below) / (above - below)
+    mass = tf.reshape(probabilities, [-1])
+    batch, num_atoms = tf.unstack(tf.shape(atoms))
+    place = lower + size * tf.repeat(tf.range(batch), num_atoms)
+    # A sum over [B, K, J] says the same, and takes three times as long.
+    flat = tf.math.unsorted_segment_sum(
+        tf.concat([mass * (1.0 - share), mass * share], axis=0),
+        tf.concat([place, place + 1], axis=0),
+        batch * size,
+    )
+    return tf.reshape(flat, [batch, size])
 
 
 def categorical_td(

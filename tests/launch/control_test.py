@@ -52,6 +52,21 @@ def test_one_thread_needs_no_heartbeat_thread():
     assert control.counts['actor_steps'] == 1000
 
 
+def test_in_one_thread_a_target_return_ends_the_run_as_soon_as_it_is_reported():
+    coordinator = coordinator_lib.Coordinator(
+        progress.Budget(target_return=5.0), ['actor_0', 'evaluator']
+    )
+    actor, evaluator = (
+        control_lib.NodeControl(role, coordinator, background=False)
+        for role in ('actor_0', 'evaluator')
+    )
+    assert actor.take_steps(1) and not evaluator.stopping
+    evaluator.report({'episode_return': 4.0})
+    assert coordinator.phase == 'run'
+    evaluator.report({'episode_return': 6.0})
+    assert 'target_return of 5 reached: 6' in coordinator.reason
+
+
 def test_wait_raises_stopped_once_the_run_ends():
     coordinator = coordinator_lib.Coordinator(
         progress.Budget(actor_steps=1), ['actor_0']
