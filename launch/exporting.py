@@ -49,7 +49,8 @@ def export_policy(
         variables: if given, are assigned to `policy.variables` first.
 
     Raises:
-        ValueError: if `variables` are not as many as the policy's.
+        ValueError: if `variables` are not as many as the policy's, or if the policy
+            acts in a fixed number of lanes only.
     """
     if variables is not None:
         if len(variables) != len(policy.variables):
@@ -218,6 +219,12 @@ def _make_module(
             tree.unflatten_as(environment_spec.observations, observation),
             tree.unflatten_as(initial_state, state) if state else initial_state,
         )
+        for leaf in tree.flatten(output.action):
+            if leaf.shape[0] is not None:
+                raise ValueError(
+                    f'policy must leave the number of lanes open, got {leaf.shape[0]}; '
+                    'make it for a role of one lane, and read N by tf.shape.'
+                )
         return tree.flatten(output.action), tree.flatten(output.state)
 
     module = tf.Module()

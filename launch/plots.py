@@ -167,6 +167,7 @@ def _label(axes, x: str) -> None:
     axes.set_xlabel(_LABELS.get(x, x))
     axes.set_ylabel(_LABELS['episode_return'])
     axes.grid(alpha=0.3)
+    axes.locator_params(axis='x', nbins=6)
 
 
 def _save(figure, path: pathlib.Path) -> None:

@@ -5,6 +5,7 @@ Importing this module imports TensorFlow.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import logging
 import os
@@ -215,9 +216,11 @@ def build_learner(
     folder = run_folder.RunFolder(run_dir)
     if resume:
         restore(learner, folder)
-    evaluation = builder.make_policy(
-        networks, spec, make_role(experiment, topology, evaluation=True)
+    # An exported policy acts in any number of lanes.
+    role = dataclasses.replace(
+        make_role(experiment, topology, evaluation=True), num_lanes=1
     )
+    evaluation = builder.make_policy(networks, spec, role)
     return workers.LearnerWorker(
         learner=learner,
         samples=samples,

@@ -19,7 +19,7 @@ def _run(name, folder, *arguments):
         env={**os.environ, 'TF_CPP_MIN_LOG_LEVEL': '2'},
         capture_output=True,
         text=True,
-        timeout=110,
+        timeout=280,
     )
     assert process.returncode == 0, process.stderr[-3000:]
     return process.stdout
@@ -41,6 +41,7 @@ def test_each_example_makes_a_valid_experiment(path, monkeypatch):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(300)
 def test_own_agent_learns_catch(tmp_path):
     output = _run('own_agent.py', tmp_path)
     value = float(output.partition('evaluation_return=')[2].partition(',')[0])
@@ -48,12 +49,14 @@ def test_own_agent_learns_catch(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(300)
 def test_own_environment_is_solved_and_its_policy_used(tmp_path):
     output = _run('own_environment.py', tmp_path)
     assert 'returns: [10. 10. 10. 10. 10.]' in output
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize('launch', ['sync', 'threads', 'processes'])
 def test_apex_dqn_catch_runs_in_each_launch(tmp_path, launch):
     _run('apex_dqn_catch.py', tmp_path, '--launch', launch, '--max-actor-steps=3000')
@@ -63,6 +66,7 @@ def test_apex_dqn_catch_runs_in_each_launch(tmp_path, launch):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(300)
 def test_own_node_sees_the_run_to_its_end(tmp_path):
     _run('own_node.py', tmp_path, '--max-actor-steps=3000')
     (run_dir,) = (tmp_path / 'runs').iterdir()

@@ -184,6 +184,14 @@ def test_an_epsilon_greedy_policy_explores_each_lane(tmp_path):
     assert np.mean(actions == greedy) == pytest.approx(2 / 3, abs=0.05)
 
 
+def test_a_policy_for_a_fixed_number_of_lanes_is_refused(tmp_path):
+    network = snt.Linear(3)
+    network(tf.zeros([1, 4]))
+    policy = policies.EpsilonGreedyPolicy(network, [0.5] * 16, _GREEDY_SPEC.actions, 0)
+    with pytest.raises(ValueError, match='the number of lanes open, got 16'):
+        exporting.export_policy(tmp_path / 'p', policy, _GREEDY_SPEC)
+
+
 def test_specs_come_back(tmp_path):
     exporting.export_policy(tmp_path / 'p', _GreedyPolicy(), _GREEDY_SPEC)
     loaded = exporting.load_policy(tmp_path / 'p')
