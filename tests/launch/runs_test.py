@@ -15,6 +15,9 @@ from repertory.launch import experiment as experiment_lib
 from repertory.launch import launcher, program, progress, run_folder
 from tests import fakes
 
+# Two whole runs, on a machine that others use too.
+pytestmark = pytest.mark.timeout(300)
+
 _SMALL = (
     '--min-replay-size 100 --batch-size 16 --envs-per-actor 4 '
     '--evaluation-episodes 4 --logging.no-tensorboard'
