@@ -295,7 +295,6 @@ class NodeControl:
     def _beat_for_ever(self) -> None:
         while not self._closed:
             self._beat()
-            # Wake-ups come as often as leases run out; they are not to flood.
-            time.sleep(0.02)
+            time.sleep(0.02)  # However often leases run out.
             self._wake.wait(_PERIOD_SECONDS)
             self._wake.clear()

@@ -242,8 +242,9 @@ class Coordinator:
     def _check_budgets(self) -> None:
         reason = self._budget.spent(self.counts())
         target, node = self._budget.target_return, self._nodes.get('evaluator')
-        value = node and node.metrics.get('episode_return')
-        if not reason and None not in (target, value) and value >= target:
+        value = None if node is None else node.metrics.get('episode_return')
+        reached = target is not None and value is not None and value >= target
+        if reached and not reason:
             reason = f'target_return of {target:g} reached: {value:g}'
         if reason:
             self._enter('drain', reason)

@@ -20,7 +20,8 @@ from launchpad import context
 from repertory.components import checkpointing, core
 from repertory.launch import control as control_lib
 from repertory.launch import coordinator as coordinator_lib
-from repertory.launch import experiment, progress, run_folder
+from repertory.launch import experiment as experiment_lib
+from repertory.launch import progress, run_folder
 
 _GIVE_UP_SECONDS = 120.0
 _TICK_SECONDS = 0.1
@@ -31,8 +32,8 @@ _REPLAY_REPORT_SECONDS = 1.0
 class Plan:
     """What every node is told."""
 
-    experiment: experiment.ExperimentConfig
-    topology: experiment.Topology
+    experiment: experiment_lib.ExperimentConfig
+    topology: experiment_lib.Topology
     run_dir: str
     resume: bool
 

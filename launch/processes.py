@@ -31,7 +31,7 @@ def make_nodes(
         TypeError: if a node cannot be copied to another process.
     """
     binding.prepare(program, lp.LaunchType.LOCAL_MULTI_PROCESSING, entry.Stopper())
-    children = []
+    children: list[binding.Node] = []
     for name, group, node in binding.named_nodes(program):
         job_path = job_dir / f'{name}.job'
         entry.write_job(job_path, node.function, name)

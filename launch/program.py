@@ -62,21 +62,19 @@ def make_program(
 
     learner = lp.CourierNode(nodes.LearnerNode, plan, addresses, coordinator_handle)
     learner.role = 'learner'
-    if topology.replay == 'learner':
-        for address in addresses:
-            address.assign(learner)
+    for address in addresses if topology.replay == 'learner' else ():
+        address.assign(learner)
     learner_handle = program.add_node(learner, label='learner')
     learner_handle.set_client_kwargs(call_timeout=_CALL_SECONDS)
 
+    handles = learner_handle, coordinator_handle
     for index in range(topology.num_actors):
         address = addresses[index % len(addresses)]
-        node = lp.PyNode(
-            nodes.run_actor, plan, index, address, learner_handle, coordinator_handle
-        )
+        node = lp.PyNode(nodes.run_actor, plan, index, address, *handles)
         node.role = core.Role(actor_index=index).name
         program.add_node(node, label='actor')
     if topology.evaluators:
-        node = lp.PyNode(nodes.run_evaluator, plan, learner_handle, coordinator_handle)
+        node = lp.PyNode(nodes.run_evaluator, plan, *handles)
         node.role = 'evaluator'
         program.add_node(node, label='evaluator')
     return program

@@ -85,7 +85,7 @@ class ChildProcess:
     @property
     def pid(self) -> int | None:
         """The process id, once started."""
-        return self._process and self._process.pid
+        return None if self._process is None else self._process.pid
 
     def poll(self) -> str | None:
         """Returns None while it runs, '' once it ended well, else what went wrong."""

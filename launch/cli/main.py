@@ -33,8 +33,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     module, function, _ = _COMMANDS[arguments[0]]
     os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '2')
     try:
-        module = importlib.import_module(f'repertory.launch.cli.{module}')
-        return getattr(module, function)(arguments[1:])
+        imported = importlib.import_module(f'repertory.launch.cli.{module}')
+        return getattr(imported, function)(arguments[1:])
     except (ValueError, TypeError, OSError) as error:
         if os.environ.get('REPERTORY_TRACEBACK'):
             raise

@@ -187,13 +187,11 @@ def _open_folder(request: _Request) -> run_folder.RunFolder:
         folder = run_folder.open_for_resume(request.resume, experiment)
     else:
         agent = run_folder.agent_name(experiment.agent)
-        names = {
-            'agent': agent,
-            'environment': experiment.environment_name,
-            'seed': experiment.seed,
-        }
-        path = request.run_dir or run_folder.default_path(**names)
-        folder = run_folder.create(path, experiment, **names)
+        name, seed = experiment.environment_name, experiment.seed
+        path = request.run_dir or run_folder.default_path(agent, name, seed)
+        folder = run_folder.create(
+            path, experiment, agent=agent, environment=name, seed=seed
+        )
     run_folder.write_json(
         folder.path / _TOPOLOGY_FILE, records.encode(request.topology)
     )
@@ -218,7 +216,7 @@ def _run_program(
     )
     run = launcher.launch(
         made,
-        request.launch,
+        'threads' if request.launch == 'threads' else 'processes',
         folder.path,
         program.process_environments(request.topology),
     )
