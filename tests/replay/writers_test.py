@@ -1,8 +1,105 @@
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import threading
+
+import numpy as np
 import portpicker
 import pytest
+from dm_env import specs
 
 from repertory.components import core
-from repertory.replay import writers
+from repertory.replay import tables, writers
+from tests.replay import scripts
+
+
+def signature(num_rows, with_state=False):
+    columns = {'rows': specs.Array((num_rows, 3), np.uint8, 'rows')}
+    if with_state:
+        columns['state'] = specs.Array((2,), np.uint8, 'state')
+    return columns
+
+
+def row(value):
+    return np.full(3, value, np.uint8)
+
+
+@pytest.mark.parametrize('fast', [True, False])
+def test_items_are_the_last_rows_of_their_lane(serve, monkeypatch, fast):
+    if not fast:  # As if another version of Reverb had another binding.
+        original = writers._LaneWriter.__init__
+
+        def without_binding(self, *arguments):
+            original(self, *arguments)
+            self._binding = None
+
+        monkeypatch.setattr(writers._LaneWriter, '__init__', without_binding)
+    address = serve(scripts.fifo(signature(2, with_state=True))).address
+    writer = writers.RowWriter(
+        address, 't', num_lanes=2, num_rows=2, wait=scripts.never, has_state=True
+    )
+    for t in range(4):
+        for lane in range(2):
+            state = np.array([lane, t], np.uint8) if t % 2 == 0 else None
+            writer.append(lane, row(10 * lane + t), state)
+    # Its last two rows are 12 and 13, and a state came with 12.
+    writer.create_item(1, 2.5)
+    writer.flush()
+    writer.clear(1)
+    for t in (6, 7, 8):
+        writer.append(1, row(t), np.array([9, t], np.uint8))
+    writer.create_item(1, 1.0)
+    writer.create_item(0, 1.0)
+    writer.flush()
+    assert writer.num_items == 3
+    writer.close()
+    items, priorities = scripts.read(address, 3)
+    first_rows = items['rows'][:, :, 0].numpy().tolist()
+    states = items['state'].numpy().tolist()
+    found = list(zip(first_rows, states, strict=True))
+    assert found[0] == ([12, 13], [1, 2]) and priorities[0] == 2.5
+    assert sorted(found[1:]) == [([2, 3], [0, 2]), ([7, 8], [9, 7])]
+
+
+def test_pending_items_are_bounded_by_waiting(serve):
+    spec = tables.TableSpec(
+        name='t',
+        sampler='uniform',
+        max_size=100,
+        signature=signature(1),
+        rate_limit=tables.RateLimit(samples_per_insert=1, error_buffer=5),
+    )
+    server = serve(spec)
+    created, waits = [], []
+
+    def wait(reason, waited_seconds):
+        waits.append((len(created), reason))
+        raise core.Stopped
+
+    writer = writers.RowWriter(server.address, 't', 1, 1, wait)
+    with pytest.raises(core.Stopped):
+        for i in range(200):
+            writer.append(0, row(i))
+            writer.create_item(0, 1.0)
+            created.append(i)
+    [(count, reason)] = waits
+    [statistics] = server.statistics()
+    assert statistics.inserts == 6  # max_diff = 1 + 5 at one sample an insert.
+    assert count - statistics.inserts <= writers._MAX_PENDING
+    assert 'insert into table `t` (6 of 100 items) waits for samples' in reason
+    writer.close()
+    writer.close()
+
+
+def test_unknown_table_is_named(serve):
+    address = serve(scripts.fifo(signature(1), name='other')).address
+    writer = writers.RowWriter(address, 't', 1, 1, wait=scripts.never)
+    writer.append(0, row(1))
+    writer.create_item(0, 1.0)
+    with pytest.raises((ConnectionError, RuntimeError), match='t'):
+        writer.flush()
 
 
 def test_a_writer_waits_for_its_server_to_start():
@@ -16,3 +113,50 @@ def test_a_writer_waits_for_its_server_to_start():
     with pytest.raises(core.Stopped):
         writers.RowWriter(address, 'table', num_lanes=1, num_rows=2, wait=wait)
     assert reasons == [f'the replay server at {address} to start']
+
+
+SERVER = """
+import sys
+from repertory.replay import server
+from tests.replay import scripts, writers_test
+with server.ReplayServer([scripts.fifo(writers_test.signature(1))]) as running:
+    print(running.port, flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_server_that_dies_is_an_error_within_seconds(monkeypatch):
+    monkeypatch.setattr(writers, '_UNREACHABLE_SECONDS', 3.0)
+    with subprocess.Popen(
+        [sys.executable, '-c', SERVER],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=pathlib.Path(__file__).parents[2],
+        env={**os.environ, 'TF_CPP_MIN_LOG_LEVEL': '2'},
+    ) as process:
+        address = f'localhost:{process.stdout.readline().strip()}'
+        writer = writers.RowWriter(address, 't', 1, 1, wait=lambda *_: None)
+        writer.append(0, row(1))
+        writer.create_item(0, 1.0)
+        writer.flush()
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        errors = []
+
+        def write():
+            try:
+                for i in range(200):
+                    writer.append(0, row(i))
+                    writer.create_item(0, 1.0)
+                writer.flush()
+            except Exception as error:
+                errors.append(error)
+
+        thread = threading.Thread(target=write, daemon=True)
+        thread.start()
+        thread.join(30)
+        assert not thread.is_alive()
+    assert len(errors) == 1 and isinstance(errors[0], (ConnectionError, RuntimeError))
+    print(errors)
+    writer.close()
