@@ -66,6 +66,9 @@ def run_baseline(name: str, seeds: list[int], variants: list[str]) -> None:
         'seeds': seeds,
         'variants': {},
     }
+    result = folder / 'result.json'
+    if result.exists():  # Variants that are not run now stay.
+        record['variants'] = json.loads(result.read_text())['variants']
     for variant in variants:
         curves, rows = [], []
         for seed in seeds:
@@ -79,7 +82,7 @@ def run_baseline(name: str, seeds: list[int], variants: list[str]) -> None:
                 shutil.copy(run_dir / 'csv' / 'evaluator.csv', csv)
                 curves.append(plots.read_curve(csv))
                 start = run_folder.open_run(run_dir).description()['starts'][0]
-                record['commit'], record['host'] = start['git'], start['host']
+                source = {'commit': start['git'], 'host': start['host']}
             print(f'{name} {variant}: {rows[-1]}', flush=True)
         plots.plot_seeds(
             curves,
@@ -90,9 +93,10 @@ def run_baseline(name: str, seeds: list[int], variants: list[str]) -> None:
         final = [row['final_return'] for row in rows]
         record['variants'][variant] = {
             'median_final_return': statistics.median(final),
+            **source,
             'seeds': rows,
         }
-    (folder / 'result.json').write_text(json.dumps(record, indent=1) + '\n')
+        result.write_text(json.dumps(record, indent=1) + '\n')
 
 
 def main() -> None:
