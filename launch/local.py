@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
-from typing import Any
 
 from repertory.components import core
 from repertory.launch import control as control_lib
@@ -127,6 +126,7 @@ class _Run:
         [table] = replay.table_specs
         self._items_per_call = self._learner.items_per_call
         self._budget = budget.SampleBudget.for_table(table, self._items_per_call)
+        self._restored_items = statistics.inserts
         if resume and experiment.checkpoint.replay:
             steps = statistics.samples // self._items_per_call
             self._budget.restore(
@@ -137,7 +137,6 @@ class _Run:
             )
         self._table = table
         self._calls = 0
-        self._evaluated: Any = None
 
     def until_the_end(self) -> None:
         self._actor.start()
@@ -159,7 +158,9 @@ class _Run:
 
     def _samples_per_insert(self) -> float | None:
         limit = self._table.rate_limit
-        beyond = self._actor.adder.num_items - (0 if limit is None else limit.min_size)
+        # Inserts up to min_size are not sampled for; a restored table may have them.
+        unsampled = max(0, (limit.min_size if limit else 0) - self._restored_items)
+        beyond = self._actor.adder.num_items - unsampled
         return self._calls * self._items_per_call / beyond if beyond > 0 else None
 
     def _report(self) -> None:

@@ -51,9 +51,9 @@ class SampleBudget:
     @classmethod
     def for_table(cls, spec: tables.TableSpec, batch_size: int) -> SampleBudget:
         """Returns the budget of a table; from a queue each item is taken once."""
-        if spec.is_queue:
-            return cls(1.0, 0, batch_size)
         limit = spec.rate_limit
+        if limit is None:
+            return cls(1.0, 0, batch_size)
         return cls(limit.samples_per_insert, limit.min_size, batch_size)
 
     def owed(self, inserted: int) -> int:

@@ -79,19 +79,20 @@ class RateLimit:
 
     def limiter(self) -> Limiter:
         """Returns the inequalities."""
-        if not self.is_limited:
+        ratio, buffer = self.samples_per_insert, self.error_buffer
+        if ratio is None or buffer is None or not self.is_limited:
             return Limiter(
                 samples_per_insert=1.0,
                 min_size=self.min_size,
                 min_diff=-_UNLIMITED,
                 max_diff=_UNLIMITED,
             )
-        offset = self.samples_per_insert * self.min_size
+        offset = ratio * self.min_size
         return Limiter(
-            samples_per_insert=float(self.samples_per_insert),
+            samples_per_insert=float(ratio),
             min_size=self.min_size,
-            min_diff=offset - self.error_buffer,
-            max_diff=offset + self.error_buffer,
+            min_diff=offset - buffer,
+            max_diff=offset + buffer,
         )
 
 

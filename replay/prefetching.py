@@ -42,7 +42,7 @@ class Prefetcher(Iterator[types.Sample]):
     ) -> None:
         self._wait = wait
         self._describe = describe
-        self._queue = queue.Queue(maxsize=size)
+        self._queue: queue.Queue = queue.Queue(maxsize=size)
         self._closed = threading.Event()
         self._next, self._cancel = _make_next(dataset)
         self._thread = threading.Thread(

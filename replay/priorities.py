@@ -103,7 +103,7 @@ class PriorityUpdater:
         self._addresses = tuple(addresses)
         self._clients = [reverb.Client(address) for address in addresses]
         self._table = table
-        self._queue = queue.Queue(maxsize=max_pending)
+        self._queue: queue.Queue = queue.Queue(maxsize=max_pending)
         self._error: Exception | None = None
         self._stopping = threading.Event()
         self._thread = threading.Thread(

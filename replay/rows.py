@@ -69,7 +69,7 @@ class NestCodec:
         self.spec = spec
         self._name = name
         self._paths = []
-        fields = []
+        fields: list[tuple] = []
         for path, leaf in tree.flatten_with_path(spec):
             path = self._describe_path(path)
             dtype = np.dtype(leaf.dtype)

@@ -23,6 +23,8 @@ make_rate_limit = limits.make_rate_limit
 
 Signature = dict[str, specs.Array]
 
+# What the server keeps for an item beside its rows, measured with windows of 6 rows.
+_ITEM_BYTES = 1000
 _SAMPLERS = ('uniform', 'prioritized', 'fifo')
 _REMOVERS = ('fifo', 'lowest_priority')
 
@@ -85,7 +87,7 @@ class TableSpec:
                 'the table would never become ready to sample.'
             )
         ratio = self.rate_limit.samples_per_insert
-        if self.rate_limit.is_limited and 0 < self.max_times_sampled < ratio:
+        if ratio is not None and 0 < self.max_times_sampled < ratio < math.inf:
             raise ValueError(
                 'samples_per_insert must be <= max_times_sampled, got '
                 f'{ratio} > {self.max_times_sampled}; every item would be gone before '
@@ -98,7 +100,7 @@ class TableSpec:
 
     @property
     def estimated_bytes(self) -> int:
-        """Bytes of the full table's rows, uncompressed; what windows share is once."""
+        """Bytes of the full table, its rows uncompressed; what windows share is once."""
         if self.signature is None:
             return 0
         total = 0
@@ -107,7 +109,7 @@ class TableSpec:
             if name == 'rows':
                 size = size // column.shape[0] * self.new_rows_per_item
             total += size
-        return total * self.max_size
+        return (total + _ITEM_BYTES) * self.max_size
 
     def limiter(self) -> Limiter:
         """Returns the inequalities by which the table blocks."""
@@ -165,7 +167,8 @@ def check_batch(spec: TableSpec, batch_size: int) -> None:
     Raises:
         ValueError: with the arithmetic, if learner and actors would stop each other.
     """
-    if spec.is_queue:
+    limit = spec.rate_limit
+    if limit is None:
         if spec.max_size <= batch_size + 1:
             raise ValueError(
                 f'max_size must be > batch_size + 1 = {batch_size + 1} for the queue '
@@ -179,13 +182,13 @@ def check_batch(spec: TableSpec, batch_size: int) -> None:
             f'{batch_size} > {spec.max_size}; a batch would never be of different '
             'items.'
         )
-    limit = spec.rate_limit
-    if limit.is_limited and limit.error_buffer < batch_size:
+    buffer = limit.error_buffer
+    if buffer is not None and limit.is_limited and buffer < batch_size:
         raise ValueError(
             f'error_buffer of table `{spec.name}` must be >= batch_size, got '
-            f'{limit.error_buffer} < {batch_size}; at {limit.samples_per_insert} '
+            f'{buffer} < {batch_size}; at {limit.samples_per_insert} '
             f'samples per insert the limiter would stop the learner after '
-            f'{limit.error_buffer:g} samples, within its batch, and soon the actors. '
+            f'{buffer:g} samples, within its batch, and soon the actors. '
             'Use make_rate_limit.'
         )
 
@@ -207,7 +210,7 @@ def to_reverb(spec: TableSpec, limited: bool = True) -> reverb.Table:
         'fifo': reverb.selectors.Fifo,
         'lowest_priority': reverb.selectors.MinHeap,
     }
-    if not limited and not spec.is_queue:
+    if not limited and spec.rate_limit is not None:
         limiter = RateLimit(min_size=spec.rate_limit.min_size).limiter()
     else:
         limiter = spec.limiter()

@@ -73,7 +73,9 @@ class RowWriter:
             _LaneWriter(client, num_rows, chunk_length, has_state)
             for _ in range(num_lanes)
         ]
-        self._rows = [collections.deque(maxlen=num_rows) for _ in range(num_lanes)]
+        self._rows: list[collections.deque] = [
+            collections.deque(maxlen=num_rows) for _ in range(num_lanes)
+        ]
         self._pending = [0] * num_lanes
         self.num_items = 0
 

@@ -142,9 +142,11 @@ def _row_codec(
 
 
 def _make_optimizer(config: impala_config.Config) -> optimizers.Optimizer:
-    rate = config.learning_rate
+    rate: optimizers.LearningRate = config.learning_rate
     if config.learning_rate_decay_steps is not None:
-        rate = schedules.linear(rate, 0.0, config.learning_rate_decay_steps)
+        rate = schedules.linear(
+            config.learning_rate, 0.0, config.learning_rate_decay_steps
+        )
     if config.optimizer == 'adam':
         return optimizers.Adam(rate, epsilon=config.optimizer_epsilon)
     return optimizers.RMSProp(

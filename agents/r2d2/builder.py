@@ -158,7 +158,8 @@ def make_actor_priorities(config: r2d2_config.Config) -> sequence.PriorityFn:
         # Values of one action: the one taken, and the best one at the bootstrap.
         q, target_q = (tf.transpose(x)[..., tf.newaxis] for x in (q_taken, q_max))
         action = tf.zeros(tf.shape(q)[:2], tf.int32)
-        trace = types.Row((), action, *map(tf.transpose, scalars), extras={})
+        reward, discount, step_type = map(tf.transpose, scalars)
+        trace = types.Row((), action, reward, discount, step_type, {})
         return loss.td_errors(q, target_q, trace, config).priority
 
     leaf = tf.TensorSpec([None, config.trace_length + 1])

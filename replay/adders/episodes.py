@@ -36,15 +36,15 @@ class History:
 
     def __init__(self, size: int) -> None:
         self._size = size
-        self._scalars = None  # Of [size, N], written in turn.
-        self._extras = None
+        self._scalars: list[np.ndarray] = []  # Of [size, N], written in turn.
+        self._extras: types.Nest = None
         self.now = -1
 
     def append(self, row: types.Row) -> None:
         """Keeps a row; `now` is its number."""
         scalars = (row.reward, row.discount, row.step_type)
         extras = {name: row.extras[name] for name in row.extras if name != 'state'}
-        if self._scalars is None:
+        if not self._scalars:
             self._scalars = [self._make_buffer(leaf) for leaf in scalars]
             self._extras = tree.map_structure(self._make_buffer, extras)
         self.now += 1

@@ -150,7 +150,7 @@ class SequenceAdder(core.Adder):
         return dict(zip(lanes, self._state_codec.encode(state), strict=True))
 
     def _priorities(self, lanes: np.ndarray) -> list[float]:
-        if self._priority_fn is None:
+        if self._priority_fn is None or self._history is None:
             return [1.0] * len(lanes)
         history = self._history
         first = history.now - self._steps[lanes] + self._starts[lanes]

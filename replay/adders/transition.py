@@ -121,7 +121,7 @@ class TransitionAdder(core.Adder):
         self._writer.close()
 
     def _priorities(self, lanes: np.ndarray, lengths: np.ndarray) -> list[float]:
-        if self._priority_fn is None or not len(lanes):
+        if self._priority_fn is None or self._history is None or not len(lanes):
             return [1.0] * len(lanes)
         history = self._history
         first = history.now - lengths

@@ -73,7 +73,8 @@ class UnrollAdder(core.Adder):
         if self._num_rows > 1:
             self._writer.append(0, packed)
             self._writer.create_item(0, priority=1.0)
-        state = self._state_codec and self._state_codec.encode(row.extras['state'])
+        codec = self._state_codec
+        state = None if codec is None else codec.encode(row.extras['state'])
         self._writer.append(0, packed, state)
 
     def flush(self) -> None:
