@@ -35,7 +35,9 @@ def node_loop(role, coordinator, seconds_a_step=0.01):
 
 def failing(role, coordinator):
     with control_lib.NodeControl(role, coordinator) as control:
-        control.take_steps(1)
+        other = 'actor_steps' if role == 'learner' else 'learner_steps'
+        while not control.counts.get(other):  # The others run by now.
+            time.sleep(0.05)
         raise ValueError(f'{role} is broken')
 
 
@@ -193,12 +195,13 @@ def test_nodes_of_the_user_are_told_to_stop_and_may_stop_the_program(tmp_path):
         lp.wait_for_stop()
         path.touch()
 
-    def stopper():
+    def stopper(run_dir):
+        wait_until_running(run_dir)
         lp.stop()
 
     made = make_program(tmp_path)
     made.add_node(lp.PyNode(user, tmp_path / 'told'), label='user')
-    made.add_node(lp.PyNode(stopper), label='stopper')
+    made.add_node(lp.PyNode(stopper, tmp_path), label='stopper')
     result = launcher.launch(made, 'processes', tmp_path).wait(timeout=90)
     assert result == launcher.Result(0)
     assert (tmp_path / 'told').exists()
