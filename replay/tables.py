@@ -100,7 +100,7 @@ class TableSpec:
 
     @property
     def estimated_bytes(self) -> int:
-        """Bytes of the full table, its rows uncompressed; what windows share is once."""
+        """Bytes of the full table, uncompressed; rows that windows share count once."""
         if self.signature is None:
             return 0
         total = 0

@@ -172,7 +172,7 @@ def test_restoring_from_an_empty_folder_starts_empty(serve, tmp_path):
 def test_estimate_of_memory_is_logged(serve, caplog):
     with caplog.at_level(logging.INFO):
         serve(make_spec(max_size=1_000_000))
-    assert 'table `t`: up to 1000000 items, about 4.0 MB' in caplog.text
+    assert 'table `t`: up to 1000000 items, about 1004.0 MB' in caplog.text
 
 
 CONFIG = {
