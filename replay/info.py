@@ -21,7 +21,8 @@ class TableStatistics:
         inserts: items inserted.
         samples: items sampled.
         samples_per_insert: asked for; None for no ratio.
-        measured_samples_per_insert: samples / (inserts - min_size); None before.
+        measured_samples_per_insert: samples / (inserts - min_size), of a queue
+            samples / inserts; None before.
         min_size: items before the first sample.
         can_insert: whether one insert would go through now.
         can_sample: whether one sample would go through now.
@@ -135,7 +136,8 @@ def _statistics(info) -> TableStatistics:
     samples = limits.sample_stats.completed
     state = (inserts, samples, inserts - info.current_size)
     is_limited = limiter.max_diff < 1e300
-    beyond = inserts - limiter.min_size
+    # Of a queue the first item counts as well.
+    beyond = inserts - (0 if info.max_times_sampled == 1 else limiter.min_size)
     can_insert, can_sample = limiter.can_insert(*state), limiter.can_sample(*state)
     statistics = TableStatistics(
         name=info.name,

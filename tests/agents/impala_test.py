@@ -362,6 +362,7 @@ def test_actors_wait_while_the_learner_pauses_and_no_unroll_is_lost(pause):
     keys = np.concatenate([sample.info.key.numpy().ravel() for sample in samples])
     assert len(set(keys.tolist())) == len(keys) == 2 * unrolls
     assert (statistics.inserts, statistics.samples) == (2 * unrolls, 2 * unrolls)
+    assert statistics.measured_samples_per_insert == 1.0
     # Both actors saw the same episodes, lane by lane: each unroll is there twice.
     begun = collections.Counter(
         tuple(unroll[0].tolist())
