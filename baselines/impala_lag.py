@@ -1,8 +1,8 @@
 """IMPALA on Catch with actors whose parameters are forced to be old.
 
-A sweep of the lag, in learner steps of which a run has about 690, with V-trace and
-with no correction. At a lag of 40 V-trace reaches 0.9 and the control stays below 0.6.
-Evaluations are of what acts: the old parameters, drawing actions.
+At a lag of 40 of a run's 690 learner steps V-trace reaches 0.9, and the same agent
+without correction stays below 0.6; `impala_lag_sweep` has other lags. Evaluations are
+of what acts: the old parameters, drawing actions.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from repertory.components import core
 from repertory.launch import experiment
 
 TARGET = 0.9
-LAGS = 10, 20, 40, 80
+LAG = 40
 
 
 class LaggedLearner(core.Learner):
@@ -83,8 +83,4 @@ def maker(correction: str, lag: int):
     return make
 
 
-VARIANTS = {
-    f'{correction}_lag_{lag}': maker(correction, lag)
-    for lag in LAGS
-    for correction in ('vtrace', 'none')
-}
+VARIANTS = {'vtrace': maker('vtrace', LAG), 'none': maker('none', LAG)}
