@@ -4,6 +4,7 @@ A baseline is a module of this folder with
 
     TARGET: float                 the return to be reached
     VARIANTS: dict[str, make]     make(seed) -> (ExperimentConfig, Topology)
+    measure(run_dir) -> dict      of what else is recorded for a seed; may be left out
 
 of which the first is the baseline and the others are controls. Each variant and seed
 runs in one thread of a process of its own. `results/NAME/` receives the evaluator's
@@ -77,7 +78,10 @@ def run_baseline(name: str, seeds: list[int], variants: list[str]) -> None:
                 command = [sys.executable, '-m', 'baselines.run', name]
                 command += ['--one', variant, str(seed), str(run_dir)]
                 subprocess.run(command, check=True)
-                rows.append({'seed': seed, **summarize(run_dir, baseline.TARGET)})
+                row = {'seed': seed, **summarize(run_dir, baseline.TARGET)}
+                if hasattr(baseline, 'measure'):
+                    row |= baseline.measure(run_dir)
+                rows.append(row)
                 csv = folder / f'{variant}_seed_{seed}.csv'
                 shutil.copy(run_dir / 'csv' / 'evaluator.csv', csv)
                 curves.append(plots.read_curve(csv))

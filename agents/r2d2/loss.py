@@ -57,10 +57,8 @@ def sequence_loss(
         loss=tf.reduce_mean(weights * tf.reduce_sum(value.squared(td.error), axis=0)),
         priorities=td.priority,
         metrics={
-            'mean_q': tf.reduce_mean(tf.boolean_mask(q[:-1], td.valid)),
-            'mean_abs_td_error': tf.reduce_mean(
-                tf.boolean_mask(tf.abs(td.error), td.valid)
-            ),
+            'mean_q': tf.reduce_mean(q[:-1][td.valid]),
+            'mean_abs_td_error': tf.reduce_mean(tf.abs(td.error[td.valid])),
             'mean_importance_weight': tf.reduce_mean(weights),
             'valid_fraction': tf.reduce_mean(tf.cast(td.valid, tf.float32)),
         },

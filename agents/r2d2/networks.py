@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 
 import dm_env.specs
 
 from repertory.agents.r2d2 import config as r2d2_config
 from repertory.components import specs
+from repertory.components.environments.wrappers import observation_action_reward
 from repertory.components.networks import heads, memory, observations, recurrent, torsos
-
-_ACTION_REWARD = {'observation', 'action', 'reward'}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,12 +21,15 @@ class Networks:
 
 
 def make_networks(
-    environment_spec: specs.EnvironmentSpec, config: r2d2_config.Config
+    environment_spec: specs.EnvironmentSpec,
+    config: r2d2_config.Config,
+    make_core: Callable[[int], recurrent.LSTM] = recurrent.LSTM,
 ) -> Networks:
     """Returns a dueling LSTM network with its variables created.
 
     An observation that is one array of uint8 images [H, W, C] gets DQN's
-    convolutions, anything else is flattened into an MLP.
+    convolutions, anything else is flattened into an MLP. `make_core` takes the LSTM's
+    size.
 
     Raises:
         ValueError: if the action is not one discrete number from 0, or if previous
@@ -40,7 +43,7 @@ def make_networks(
             'among its actions.'
         )
     if config.action_reward:
-        if not isinstance(spec, dict) or set(spec) != _ACTION_REWARD:
+        if not observation_action_reward.is_extended(spec):
             raise ValueError(
                 'observation_spec must be that of ObservationActionReward for '
                 f'action_reward=True, got {specs.describe(spec)}.'
@@ -50,7 +53,7 @@ def make_networks(
     torso = torsos.AtariTorso() if is_image else torsos.MLP(config.hidden_sizes)
     network = memory.RecurrentNetwork(
         torsos.ActionRewardTorso(torso) if config.action_reward else torso,
-        recurrent.LSTM(config.lstm_size),
+        make_core(config.lstm_size),
         heads.DuelingHead(action.num_values, (config.dueling_size,)),
         name='q',
     )

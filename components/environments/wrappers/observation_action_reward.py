@@ -10,6 +10,8 @@ from dm_env import specs
 from repertory.components import types
 from repertory.components.environments.wrappers import base
 
+_KEYS = {'observation', 'action', 'reward'}
+
 
 class ObservationActionReward(base.EnvironmentWrapper):
     """Turns an observation into a dict of 'observation', 'action' and 'reward'.
@@ -66,10 +68,14 @@ def wrap(environment: dm_env.Environment) -> dm_env.Environment:
 
     It is returned as it is if its observation is such a dict already.
     """
-    spec = environment.observation_spec()
-    if isinstance(spec, dict) and set(spec) == {'observation', 'action', 'reward'}:
+    if is_extended(environment.observation_spec()):
         return environment
     return ObservationActionReward(environment)
+
+
+def is_extended(observation_spec: types.Nest) -> bool:
+    """Says whether observations are dicts as this wrapper makes them."""
+    return isinstance(observation_spec, dict) and set(observation_spec) == _KEYS
 
 
 def _seen(spec: specs.Array) -> specs.Array:
