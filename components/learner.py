@@ -118,9 +118,9 @@ class SGDLearner(core.Learner):
             if not found:
                 raise
             raise FloatingPointError(
-                f'loss and gradient must be finite, got NaN or Inf within the learner '
-                f'steps after {self._num_steps}; parameters and priorities are as '
-                f'before. {found[0]}'
+                'loss and gradient must be finite, got NaN or Inf in learner step '
+                f'{int(self._steps.numpy()) + 1}, which changed nothing; priorities '
+                f'are as of step {self._num_steps}. {found[0]}'
             ) from None
         values = metrics.numpy()
         keys = sample.info.key
@@ -221,7 +221,7 @@ class SGDLearner(core.Learner):
         with tf.control_dependencies(list(metrics.values())):
             for name, variables in self._trained.items():
                 self._optimizers[name].apply(gradients[name], variables)
-        self._steps.assign_add(1)
+            self._steps.assign_add(1)
         if self._targets:
             period = self._config.target_update_period
             tf.cond(self._steps % period == 0, self._copy_targets, tf.no_op)

@@ -125,6 +125,13 @@ def test_a_loss_that_is_not_finite_changes_nothing(bad):
     assert one.steps == 0 and not written
 
 
+def test_an_error_in_a_later_update_of_a_call_names_its_step():
+    sample = make_sample(np.ones([3, 3, 2]), [[0, 1, 2], [0, np.nan, 2], [0, 1, 2]])
+    one, *_ = make_learner([sample])
+    with pytest.raises(FloatingPointError, match='learner step 2, .* as of step 0'):
+        one.step()
+
+
 def test_gradients_are_clipped_by_their_global_norm():
     config = Config(max_gradient_norm=0.5)
     one, online, _ = make_learner(
