@@ -118,10 +118,10 @@ class Coordinator:
             }
 
     def request_stop(self, reason: str) -> None:
-        """Ends the run cleanly: with a checkpoint, but without an evaluation."""
+        """Ends the run cleanly: with a checkpoint, without a (further) evaluation."""
         with self._lock:
+            self._hurry, self._evaluate_finally = True, False
             if self._phase == 'run':
-                self._hurry, self._evaluate_finally = True, False
                 self._enter('drain', reason)
 
     def lose(self, role: str, reason: str) -> None:

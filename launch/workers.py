@@ -6,6 +6,7 @@ and `finish`, by which one thread takes turns.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -145,7 +146,8 @@ class EvaluatorWorker:
 
     def _evaluate(self, final: bool) -> float:
         def keep_going() -> None:
-            if self._control.stopping and not final:
+            phase = self._control.phase
+            if phase == 'exit' or (phase != 'run' and not final):
                 raise core.Stopped
 
         self._actor.update(wait=True)
@@ -163,7 +165,8 @@ class EvaluatorWorker:
         final_return = None
         self._control.wait_until('final_evaluation')
         if self._control.phase == 'final_evaluation':
-            final_return = self._evaluate(final=True)
+            with contextlib.suppress(core.Stopped):  # By a stop asked for late.
+                final_return = self._evaluate(final=True)
         self._control.done()
         self.close()
         return final_return

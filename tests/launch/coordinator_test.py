@@ -133,6 +133,20 @@ def test_a_requested_stop_skips_the_final_evaluation():
     assert not coordinator.failure
 
 
+def test_a_stop_during_the_final_evaluation_ends_it():
+    roles = 'actor_0', 'learner', 'evaluator'
+    coordinator = make(roles=roles, actor_steps=10)
+    for role in roles:
+        coordinator.heartbeat(role)
+    coordinator.heartbeat('actor_0', counts={'steps': 10}, done=True)
+    answer = coordinator.heartbeat('learner', done=True)
+    assert answer['phase'] == 'final_evaluation'
+    coordinator.request_stop('Ctrl-C')
+    assert coordinator.heartbeat('evaluator')['phase'] == 'exit'
+    assert coordinator.reason == 'max_actor_steps of 10 reached'
+    assert not coordinator.failure
+
+
 def test_a_lost_node_is_not_waited_for():
     roles = 'actor_0', 'learner', 'evaluator'
     coordinator = make(roles=roles, actor_steps=10)
