@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
+import time
 
 from repertory.components import core
 from repertory.launch import control as control_lib
@@ -80,10 +81,10 @@ def run_experiment(
     ) as replay:
         run = _Run(experiment, topology, folder, coordinator, replay, resume)
         try:
-            run.until_the_end()
-        except KeyboardInterrupt:
-            coordinator.request_stop('interrupted')
-        try:
+            try:
+                run.until_the_end()
+            except KeyboardInterrupt:
+                coordinator.request_stop('interrupted')
             return run.finish()
         finally:
             run.close()
@@ -137,6 +138,7 @@ class _Run:
             )
         self._table = table
         self._calls = 0
+        self._evaluate_at = 0.0
 
     def until_the_end(self) -> None:
         self._actor.start()
@@ -151,10 +153,17 @@ class _Run:
                     return
                 self._budget.spend(1)
                 self._calls += 1
-            if self._evaluator.due:
-                with contextlib.suppress(core.Stopped):  # A budget ends it as well.
-                    self._evaluator.step()
-                self._report()
+            if self._evaluator.due and time.monotonic() >= self._evaluate_at:
+                self._evaluate()
+
+    def _evaluate(self) -> None:
+        begin = time.monotonic()
+        with contextlib.suppress(core.Stopped):  # A budget ends it as well.
+            self._evaluator.step()
+        end = time.monotonic()
+        # Where an evaluation takes longer than its period, training gets as long.
+        self._evaluate_at = end + (end - begin)
+        self._report()
 
     def _samples_per_insert(self) -> float | None:
         limit = self._table.rate_limit

@@ -1,0 +1,53 @@
+"""Runs in one thread: what is closed, and what gets how much time."""
+
+import csv
+
+import pytest
+
+from repertory.agents import apex_dqn
+from repertory.components.environments import catch
+from repertory.launch import experiment, local
+from tests import fakes
+
+
+def run(run_dir, environment, **fields):
+    return local.run_experiment(
+        experiment.ExperimentConfig(
+            agent=apex_dqn.Config(),
+            environment=environment,
+            logging=experiment.LoggingConfig(tensorboard=False),
+            **fields,
+        ),
+        experiment.Topology(envs_per_actor=4),
+        run_dir,
+    )
+
+
+def test_an_error_closes_the_environments(tmp_path):
+    made, closed = [], []
+
+    class Recorded(fakes.NaNEnvironment):
+        def close(self):
+            closed.append(self)
+
+    def make(seed):
+        del seed
+        made.append(Recorded(at_step=3))
+        return made[-1]
+
+    with pytest.raises(FloatingPointError, match='observation'):
+        run(tmp_path / 'run', make)
+    assert len(made) > 4 and {*map(id, made)} == {*map(id, closed)}
+
+
+def test_evaluations_that_outlast_their_period_leave_time_to_train(tmp_path):
+    run(
+        tmp_path / 'run',
+        lambda seed: catch.Catch(seed),
+        max_actor_steps=400,
+        evaluation_episodes=40,
+        evaluation_period_seconds=1e-6,
+    )
+    with open(tmp_path / 'run' / 'csv' / 'evaluator.csv', newline='') as file:
+        # An evaluation is about as long as all of the run's 111 vector steps.
+        assert len(list(csv.DictReader(file))) < 50
