@@ -128,6 +128,8 @@ class AtariFrames(dm_env.Environment):
     def _act(self, action: ale_py.Action) -> float:
         """Holds `action`, keeps the last two screens, and returns the reward."""
         reward = 0.0
+        # The frame before, for where this step has only one.
+        self._screens[0] = self._screens[1]
         for frame in range(self._action_repeat):
             reward += self._ale.act(action)
             if frame == self._action_repeat - 2:

@@ -60,6 +60,15 @@ def test_an_observation_is_the_maximum_of_the_last_two_frames():
     np.testing.assert_array_equal(environment._screens[1], screens[-1])
 
 
+def test_without_action_repeat_the_frame_before_counts():
+    environment = atari.AtariFrames('pong', 0, action_repeat=1)
+    environment.reset()
+    for _ in range(60):
+        before = environment._ale.getScreenGrayscale()
+        environment.step(2)
+        np.testing.assert_array_equal(environment._screens[0], before)
+
+
 def test_starts_differ_by_up_to_30_frames():
     environment = atari.AtariFrames('pong', 0)
     starts = set()
