@@ -15,6 +15,8 @@ from dm_env import specs
 from repertory.replay import info, tables
 
 _LOGGER = logging.getLogger(__name__)
+# A server that copies a table to save it answers nothing: 15 s for a million items.
+_BUSY_SECONDS = 120.0
 
 
 class ReplayServer:
@@ -84,7 +86,7 @@ class ReplayServer:
     def statistics(self) -> list[info.TableStatistics]:
         """Returns what each table holds and waits for."""
         self._running()
-        return info.table_statistics(self.address)
+        return info.table_statistics(self.address, timeout=_BUSY_SECONDS)
 
     def wait(self) -> None:
         """Returns when the server is stopped by another thread.
