@@ -8,6 +8,7 @@ import reverb
 import tensorflow as tf
 
 from repertory.components import types
+from repertory.components.losses import multistep
 from repertory.replay import info, prefetching, rows, tables
 
 Prefetcher = prefetching.Prefetcher
@@ -119,15 +120,14 @@ def to_transition(
     first, last = codec.decode(packed[:, 0]), codec.decode(packed[:, -1])
     steps = codec.decode(packed[:, 1:])
     is_padding = tf.equal(steps.step_type, types.StepType.PADDING)
-    factor = tf.where(is_padding, 1.0, discount * steps.discount)  # [B, n]
-    reward = tf.where(is_padding, 0.0, steps.reward)
+    reward, bootstrap_discount = multistep.n_step_return(
+        steps.reward, steps.discount, ~is_padding, discount
+    )
     return types.Transition(
         observation=first.observation,
         action=first.action,
-        reward=tf.reduce_sum(
-            tf.math.cumprod(factor, axis=1, exclusive=True) * reward, axis=1
-        ),
-        discount=tf.reduce_prod(factor, axis=1),
+        reward=reward,
+        discount=bootstrap_discount,
         next_observation=last.observation,
         extras=first.extras,
     )
@@ -174,14 +174,15 @@ def _make_dataset(
         check_signature(address, table, signature)
     num_items = batch_size * updates_per_call
     is_queue = info.is_fifo(addresses[0], table)
-    # Two or three workers take what a small learner needs; a queue needs one to keep
-    # its order.
+    # Two or three workers take what a small learner needs. From a queue one takes its
+    # items in order, and as few ahead as can be: they grow old.
+    is_ahead = prefetch and not is_queue
     options = dict(
         table=table,
         dtypes={name: tf.as_dtype(spec.dtype) for name, spec in signature.items()},
         shapes={name: tf.TensorShape(spec.shape) for name, spec in signature.items()},
-        num_workers_per_iterator=2 if prefetch and not is_queue else 1,
-        max_in_flight_samples_per_worker=max(1, num_items) if prefetch else 1,
+        num_workers_per_iterator=2 if is_ahead else 1,
+        max_in_flight_samples_per_worker=max(1, num_items) if is_ahead else 1,
     )
 
     def sample(address):
@@ -213,7 +214,7 @@ def _make_dataset(
     dataset = dataset.batch(num_items, drop_remainder=True)
     # Converted by autograph it would take seconds to start.
     dataset = dataset.map(tf.autograph.experimental.do_not_convert(to_sample))
-    return dataset.prefetch(1) if prefetch else dataset
+    return dataset.prefetch(1) if is_ahead else dataset
 
 
 def check_signature(

@@ -48,22 +48,11 @@ class Builder(builder.Builder):
         )
 
     def epsilons(self, role: core.Role) -> list[float]:
-        """Returns the chance of a random action of each lane of `role`.
-
-        The ladder runs over all lanes of all actors: a lane is what the paper calls
-        an actor.
-        """
+        """Returns the chance of a random action of each lane of `role`."""
+        config = self._config
         if role.evaluation:
-            return [self._config.evaluation_epsilon] * role.num_lanes
-        return [
-            schedules.epsilon_ladder(
-                self._config.epsilon,
-                self._config.epsilon_alpha,
-                role.actor_index * role.num_lanes + lane,
-                role.num_actors * role.num_lanes,
-            )
-            for lane in range(role.num_lanes)
-        ]
+            return [config.evaluation_epsilon] * role.num_lanes
+        return schedules.lane_epsilons(config.epsilon, config.epsilon_alpha, role)
 
     def make_table_specs(
         self,

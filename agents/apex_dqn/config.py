@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from typing import Literal
 
-from repertory.agents import builder
+from repertory.agents import builder, checks
 from repertory.replay import tables
 
 
@@ -60,7 +59,8 @@ class Config(builder.AgentConfig):
     """Exploration of evaluators."""
 
     def __post_init__(self):
-        for name in (
+        checks.at_least_one(
+            self,
             'n_step',
             'batch_size',
             'updates_per_call',
@@ -69,46 +69,18 @@ class Config(builder.AgentConfig):
             'dueling_size',
             'target_update_period',
             'variable_update_period',
-        ):
-            if getattr(self, name) < 1:
-                raise ValueError(f'{name} must be >= 1, got {getattr(self, name)}.')
-        for name in ('discount', 'importance_sampling_exponent', 'evaluation_epsilon'):
-            if not 0.0 <= getattr(self, name) <= 1.0:
-                raise ValueError(
-                    f'{name} must be in [0, 1], got {getattr(self, name)}.'
-                )
-        for name in ('learning_rate', 'optimizer_epsilon', 'priority_epsilon'):
-            if not 0.0 < getattr(self, name) < math.inf:
-                raise ValueError(
-                    f'{name} must be positive and finite, got {getattr(self, name)}.'
-                )
-        for name in ('max_abs_reward', 'max_gradient_norm'):
-            value = getattr(self, name)
-            if value is not None and not value > 0.0:
-                raise ValueError(f'{name} must be > 0 or None, got {value}.')
-        if not self.priority_exponent >= 0.0:
-            raise ValueError(
-                f'priority_exponent must be >= 0, got {self.priority_exponent}.'
-            )
+        )
+        checks.in_unit_interval(
+            self, 'discount', 'importance_sampling_exponent', 'evaluation_epsilon'
+        )
+        checks.positive(self, 'learning_rate', 'optimizer_epsilon', 'priority_epsilon')
+        checks.positive_or_none(self, 'max_abs_reward', 'max_gradient_norm')
+        checks.not_negative(self, 'priority_exponent', 'epsilon_alpha')
         if not 0.0 < self.epsilon <= 1.0:
             raise ValueError(f'epsilon must be in (0, 1], got {self.epsilon}.')
-        if not self.epsilon_alpha >= 0.0:
-            raise ValueError(f'epsilon_alpha must be >= 0, got {self.epsilon_alpha}.')
         if any(size < 1 for size in self.hidden_sizes):
             raise ValueError(f'hidden_sizes must be >= 1, got {self.hidden_sizes}.')
-        if self.min_replay_size > self.max_replay_size:
-            raise ValueError(
-                'min_replay_size must be <= max_replay_size, got '
-                f'{self.min_replay_size} > {self.max_replay_size}; '
-                'the table would never become ready to sample.'
-            )
-        if self.batch_size > self.max_replay_size:
-            raise ValueError(
-                'batch_size must be <= max_replay_size, got '
-                f'{self.batch_size} > {self.max_replay_size}; a batch would never be '
-                'of different transitions.'
-            )
-        self.rate_limit()
+        checks.replay_sizes(self)
 
     def rate_limit(self) -> tables.RateLimit:
         """Returns the limit of the replay table; its buffer holds a learner call."""

@@ -37,13 +37,7 @@ def make_networks(
             f'{action}; take a continuous agent, or wrap the environment so that one '
             'number chooses among its actions.'
         )
-    image = environment_spec.observations
-    is_image = (
-        isinstance(image, dm_env.specs.Array)
-        and len(image.shape) == 3
-        and image.dtype == 'uint8'
-        and min(image.shape[:2]) >= 36
-    )
+    is_image = observations.is_image(environment_spec.observations)
     torso = torsos.AtariTorso() if is_image else torsos.MLP(config.hidden_sizes)
     head = heads.DuelingHead(action.num_values, (config.dueling_size,))
     network = snt.Sequential([torso, head], name='q')

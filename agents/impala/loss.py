@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import tensorflow as tf
-import tree
 
 from repertory.agents.impala import config as impala_config
 from repertory.agents.impala import networks
 from repertory.components import learner, types
 from repertory.components.losses import policy_gradient, rewards, vtrace
+from repertory.components.networks import observations
 
 
 def vtrace_loss(
@@ -35,7 +35,7 @@ def vtrace_loss(
         config: gives costs, clips and the correction.
     """
     del target
-    rows = tree.map_structure(_time_major, sample.data.rows)  # [T + 1, B, ...]
+    rows: types.Row = observations.time_major(sample.data.rows)  # [T + 1, B, ...]
     logits, value = online.policy_value.unroll(
         rows.observation,
         sample.data.state,
@@ -89,7 +89,3 @@ def _targets(
 
 def _mean(x: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
     return tf.math.divide_no_nan(tf.reduce_sum(mask * x), tf.reduce_sum(mask))
-
-
-def _time_major(x: tf.Tensor) -> tf.Tensor:
-    return tf.transpose(x, [1, 0, *range(2, x.shape.rank)])

@@ -66,13 +66,7 @@ def make_networks(
         ValueError: if actions are not one array of float32 in [-1, 1].
     """
     check_actions(environment_spec)
-    image = environment_spec.observations
-    is_image = (
-        isinstance(image, dm_env.specs.Array)
-        and len(image.shape) == 3
-        and image.dtype == 'uint8'
-        and min(image.shape[:2]) >= 36
-    )
+    is_image = observations.is_image(environment_spec.observations)
     if style == 'layer_norm':
         policy_torso = torsos.LayerNormMLP(policy_sizes)
         critic_torso = torsos.LayerNormMLP(critic_sizes)
