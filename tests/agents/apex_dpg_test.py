@@ -233,4 +233,4 @@ def test_apex_dpg_swings_the_pendulum_up(tmp_path):
         run_dir=tmp_path / 'run',
     )
     assert 'target_return' in result.reason, result
-    np.testing.assert_allclose(result.samples_per_insert, 32.0, rtol=0.01)
+    np.testing.assert_allclose(result.samples_per_insert, 64.0, rtol=0.01)
