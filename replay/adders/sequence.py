@@ -11,6 +11,9 @@ from repertory.components import core, types
 from repertory.replay import priorities, rows, writers
 from repertory.replay.adders import episodes
 
+# Items of a lane; each is a period's steps that run ahead of the rate limiter.
+_MAX_PENDING = 4
+
 PriorityFn = Callable[[dict, np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 
 
@@ -88,6 +91,7 @@ class SequenceAdder(core.Adder):
             wait=wait,
             has_state=state_codec is not None,
             chunk_length=min(period, num_rows),
+            max_pending=_MAX_PENDING,
         )
 
     @property
