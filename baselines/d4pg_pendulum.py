@@ -25,6 +25,15 @@ def make(seed: int, **changes):
 
 VARIANTS = {
     'd4pg': make,
-    'd3pg': functools.partial(make, critic='scalar'),
+    # What a scalar critic needs to get off the ground: agents/apex_dpg/README.md.
+    'd3pg': functools.partial(
+        make,
+        critic='scalar',
+        reward_scale=0.1,
+        sampler='prioritized',
+        importance_sampling_exponent=0.4,
+        samples_per_insert=64.0,
+        noise_theta=0.15,
+    ),
     'support_of_one': functools.partial(make, vmin=-1.0, vmax=1.0),
 }
