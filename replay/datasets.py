@@ -177,7 +177,7 @@ def _make_dataset(
     # Two or three workers take what a small learner needs. From a queue one takes its
     # items in order, and as few ahead as can be: they grow old.
     is_ahead = prefetch and not is_queue
-    options = dict(
+    arguments = dict(
         table=table,
         dtypes={name: tf.as_dtype(spec.dtype) for name, spec in signature.items()},
         shapes={name: tf.TensorShape(spec.shape) for name, spec in signature.items()},
@@ -186,7 +186,7 @@ def _make_dataset(
     )
 
     def sample(address):
-        return reverb.TrajectoryDataset(address, **options)
+        return reverb.TrajectoryDataset(address, **arguments)
 
     if len(addresses) == 1:
         dataset = sample(addresses[0])
@@ -214,7 +214,11 @@ def _make_dataset(
     dataset = dataset.batch(num_items, drop_remainder=True)
     # Converted by autograph it would take seconds to start.
     dataset = dataset.map(tf.autograph.experimental.do_not_convert(to_sample))
-    return dataset.prefetch(1) if is_ahead else dataset
+    if is_ahead:
+        return dataset.prefetch(1)
+    options = tf.data.Options()
+    options.autotune.enabled = False  # It would take two batches more ahead.
+    return dataset.with_options(options)
 
 
 def check_signature(

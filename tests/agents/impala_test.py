@@ -15,9 +15,9 @@ from repertory.agents.impala import builder, config, loss, networks
 from repertory.components import actor, core, environment_loop, specs, types
 from repertory.components.environments import vector
 from repertory.components.losses import policy_gradient
-from repertory.components.networks import heads, memory, recurrent, torsos
+from repertory.components.networks import heads, memory, observations, recurrent, torsos
 from repertory.launch import experiment, local
-from repertory.replay import server
+from repertory.replay import datasets, server
 from tests import fakes
 
 FIRST, MID, LAST = types.StepType.FIRST, types.StepType.MID, types.StepType.LAST
@@ -93,7 +93,7 @@ def test_the_learners_unroll_gives_the_actors_logits(core_name):
     samples = unrolls_of(agent, environment, made, num_items=18)
     kinds = set()
     for sample in samples:
-        rows = tree.map_structure(loss._time_major, sample.data.rows)
+        rows = observations.time_major(sample.data.rows)
         logits, _ = made.policy_value.unroll(
             rows.observation, sample.data.state, rows.step_type == FIRST
         )
@@ -348,13 +348,16 @@ def test_actors_wait_while_the_learner_pauses_and_no_unroll_is_lost(pause):
         ]
         for thread in actors:
             thread.start()
-        for event in blocked:
-            assert event.wait(timeout=40)
-        assert replay.statistics()[0].size == 4
-        # The queue, and two unrolls in each actor's hands.
-        assert sum(steps) <= (4 + 2 * 2) * agent.unroll_length + 2
-        dataset = iter(one.make_dataset([replay.address], spec, policy, 2, True))
-        samples = [next(dataset) for _ in range(2 * unrolls)]
+        dataset = one.make_dataset([replay.address], spec, policy, 2, prefetch=True)
+        with datasets.Prefetcher(dataset, no_wait) as learner:
+            for event in blocked:
+                assert event.wait(timeout=40)
+            statistics = replay.statistics()[0]
+            assert statistics.size == 4
+            # Three batches ahead, and two unrolls in each actor's hands.
+            assert statistics.samples <= 3
+            assert sum(steps) <= (4 + 3 + 2 * 2) * agent.unroll_length + 2
+            samples = [next(learner) for _ in range(2 * unrolls)]
         for thread in actors:
             thread.join(timeout=40)
             assert not thread.is_alive()
