@@ -9,9 +9,8 @@ import sonnet as snt
 
 from repertory.agents.impala import config as impala_config
 from repertory.components import specs, types
+from repertory.components.environments.wrappers import observation_action_reward
 from repertory.components.networks import heads, memory, observations, recurrent, torsos
-
-_ACTION_REWARD = {'observation', 'action', 'reward'}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,7 +40,7 @@ def make_networks(
             'number chooses among its actions.'
         )
     observation = environment_spec.observations
-    if isinstance(observation, dict) and set(observation) == _ACTION_REWARD:
+    if observation_action_reward.is_extended(observation):
         torso = torsos.ActionRewardTorso(
             _make_torso(observation['observation'], config), max_abs_reward=1.0
         )
