@@ -54,9 +54,9 @@ def make(seed: int, agent: r2d2.Config, networks=None):
         environment='memory_chain?reward_scale=6',
         networks=networks,
         seed=seed,
-        max_actor_steps=80_000,
+        max_actor_steps=50_000,
         evaluation_episodes=64,
-        evaluation_period_seconds=10.0,
+        evaluation_period_seconds=20.0,
     ), experiment.Topology(envs_per_actor=16)
 
 
