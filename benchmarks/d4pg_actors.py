@@ -22,7 +22,7 @@ from benchmarks import harness
 from repertory.agents import d4pg
 from repertory.components.environments import registry
 from repertory.components.environments.wrappers import base
-from repertory.launch import experiment, launcher, local, plots, program
+from repertory.launch import experiment, launcher, plots, program, run_folder
 
 _WINDOW = 10
 
@@ -59,7 +59,7 @@ def measure(num_actors: int, args: argparse.Namespace, seed: int) -> dict:
     )
     with tempfile.TemporaryDirectory() as scratch:
         run_dir = f'{scratch}/run'
-        local.open_folder(config, run_dir, resume=False)
+        run_folder.open_folder(config, topology, run_dir)
         run = launcher.launch(
             program.make_program(config, topology, run_dir),
             'processes',

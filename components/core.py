@@ -141,6 +141,16 @@ class VariableSource(abc.ABC):
         """Returns their version, in learner steps, and the arrays; never blocks."""
 
 
+class PriorityUpdater(Protocol):
+    """Takes the new priorities of sampled items; see `replay.priorities`."""
+
+    def __call__(self, keys: np.ndarray, priorities: np.ndarray) -> None: ...
+
+    def flush(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
 class Learner(VariableSource):
     """Learns from sampled batches."""
 
@@ -152,6 +162,12 @@ class Learner(VariableSource):
     @abc.abstractmethod
     def step(self) -> Mapping[str, float]:
         """Does a call's worth of learner steps; returns their mean metrics."""
+
+    def flush(self) -> None:
+        """Returns when the priorities of all steps done are written."""
+
+    def close(self) -> None:
+        """Ends what runs in the background; may be called twice."""
 
     @abc.abstractmethod
     def state(self) -> dict[str, np.ndarray]:

@@ -66,7 +66,7 @@ class SGDLearner(core.Learner):
         config: Any,
         optimizer: optimizers.Optimizer | Mapping[str, optimizers.Optimizer],
         samples: Iterator[types.Sample],
-        update_priorities: Callable[[np.ndarray, np.ndarray], None] | None = None,
+        update_priorities: core.PriorityUpdater | None = None,
     ):
         self._loss = loss
         self._online = online
@@ -139,6 +139,14 @@ class SGDLearner(core.Learner):
         """Returns the parameters for actors; to be called from the learner's thread."""
         # Copies: on a CPU, numpy() shares memory with a variable that will change.
         return self._num_steps, [np.array(v.numpy()) for v in self._acting]
+
+    def flush(self) -> None:
+        if self._update_priorities is not None:
+            self._update_priorities.flush()
+
+    def close(self) -> None:
+        if self._update_priorities is not None:
+            self._update_priorities.close()
 
     def state(self) -> dict[str, np.ndarray]:
         return {name: np.array(v.numpy()) for name, v in self._named().items()}

@@ -21,6 +21,9 @@ class VariableClient:
     compiled call: an actor's step never waits for the network. In one thread
     (`background=False`) the source is asked directly.
 
+    Attributes:
+        version: learner steps of the parameters in use; -1 before the first.
+
     Args:
         source: has `get_variables() -> (version, arrays)`.
         variables: to be assigned, in the source's order.
@@ -52,7 +55,6 @@ class VariableClient:
         self._failing_since: float | None = None
         self._thread: threading.Thread | None = None
         self.version = -1
-        self.lag = 0
         self._assign = tf.function(
             self._assign_all,
             input_signature=[[tf.TensorSpec(v.shape, v.dtype) for v in variables]],
@@ -130,5 +132,4 @@ class VariableClient:
                 'configuration?'
             )
         self._assign([tf.constant(x) for x in values])
-        self.lag = version - self.version if self.version >= 0 else 0
         self.version = version

@@ -38,8 +38,8 @@ def main() -> None:
     if flags.launch == 'sync':
         print(local.run_experiment(config, run_dir=run_dir))
     else:
-        local.open_folder(config, run_dir, resume=False)
         topology = experiment.Topology(num_actors=flags.num_actors)
+        run_folder.open_folder(config, topology, run_dir)
         run = launcher.launch(
             program.make_program(config, topology, run_dir),
             flags.launch,

@@ -16,7 +16,7 @@ from repertory.components import learner, optimizers, policies
 from repertory.components.losses import value
 from repertory.components.networks import heads, observations, torsos
 from repertory.launch import experiment, local
-from repertory.replay import datasets, rows, tables
+from repertory.replay import datasets, limits, rows, tables
 from repertory.replay.adders import transition
 
 
@@ -68,7 +68,7 @@ class Builder(builder.Builder):
 
     def make_table_specs(self, environment_spec, policy, num_lanes):
         config = self._config
-        limit = tables.make_rate_limit(
+        limit = limits.make_rate_limit(
             config.samples_per_insert, min_size=500, batch_size=config.batch_size
         )
         return [

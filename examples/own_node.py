@@ -10,7 +10,7 @@ import argparse
 import launchpad as lp
 
 from repertory.agents import apex_dqn
-from repertory.launch import control, experiment, launcher, local, program
+from repertory.launch import control, experiment, launcher, program, run_folder
 
 
 def watch(coordinator: lp.CourierClient, period_seconds: float) -> None:
@@ -37,7 +37,7 @@ def main() -> None:
     flags = parser.parse_args()
     config = make_experiment(flags.max_actor_steps)
     topology = experiment.Topology(num_actors=2)
-    folder = local.open_folder(config, run_dir=None, resume=False)
+    folder = run_folder.open_folder(config, topology)
     made = program.make_program(config, topology, folder.path)
     [coordinator] = made.groups[launcher.COORDINATOR]
     watcher = lp.PyNode(watch, coordinator.create_handle(), 1.0)

@@ -39,6 +39,7 @@ class NodeControl:
         *,
         background: bool = True,
         unreachable_seconds: float = 20.0,
+        start_seconds: float = 300.0,
         clock: Callable[[], float] = time.monotonic,
     ):
         """Begins the heartbeats.
@@ -49,12 +50,14 @@ class NodeControl:
                 a time-out, or an unreachable coordinator is never noticed.
             background: whether a thread exchanges the heartbeats.
             unreachable_seconds: without an answer for so long, the role fails.
+            start_seconds: the same until the first answer.
             clock: seconds, for tests.
         """
         self.role = role
         self._coordinator = coordinator
         self._background = background
         self._unreachable_seconds = unreachable_seconds
+        self._start_seconds = start_seconds
         self._clock = clock
         self._incarnation = uuid.uuid4().hex
         self._changed = threading.Condition(threading.RLock())
@@ -65,6 +68,7 @@ class NodeControl:
         self._in_flight = 0
         self._quantum = 0  # The most steps that were ever taken at once.
         self._exhausted = False
+        self._held_up = False  # In a wait, where a lease is of no use.
         self._own: collections.Counter[str] = collections.Counter()
         self._counts: dict[str, float] = {}
         self._metrics: dict[str, Any] = {}
@@ -117,6 +121,7 @@ class NodeControl:
         with self._changed:
             self._quantum = max(self._quantum, number)
             while not self.stopping:
+                self._held_up = False
                 if self._lease >= number or (self._exhausted and self._lease > 0):
                     self._lease -= number
                     self._in_flight += number
@@ -141,11 +146,7 @@ class NodeControl:
             self._own.update(steps=steps, **others)
 
     def report(self, values: Mapping[str, Any]) -> None:
-        """Sends the newest metrics with the next heartbeat.
-
-        The display reads `episode_return`, which the target return is compared with
-        too, `policy_lag`, and what replay reports.
-        """
+        """Sends the newest metrics with the next heartbeat."""
         with self._changed:
             self._metrics.update(values)
         if not self._background:
@@ -156,7 +157,6 @@ class NodeControl:
 
         Raises:
             core.Stopped: if the run is ending.
-            RuntimeError: if the coordinator cannot be reached.
         """
         if self.stopping:
             raise core.Stopped(f'{self.role} stopped while it waited for {reason}')
@@ -169,6 +169,9 @@ class NodeControl:
             )
         if waited_seconds >= _FIRST_LOG_SECONDS:
             self._note_wait(reason)
+            with self._changed:
+                # Others may need the steps: they may be what this role waits for.
+                self._held_up, self._lease = True, 0
 
     def wait_until(self, phase: str, seconds: float | None = None) -> bool:
         """Returns True in `phase` or a later one, False if `seconds` pass before.
@@ -186,10 +189,6 @@ class NodeControl:
                         return False
                 self._pause(min(left, 0.5))
             return True
-
-    def sleep(self, seconds: float) -> bool:
-        """Sleeps, or returns False as soon as the run is ending."""
-        return not self.wait_until('drain', seconds)
 
     def done(self) -> None:
         """Says that the role has done its part of ending the run."""
@@ -231,7 +230,8 @@ class NodeControl:
 
     def _check(self) -> None:
         silent = self._clock() - self._last_answer
-        if silent > self._unreachable_seconds:
+        patience = self._unreachable_seconds if self._counts else self._start_seconds
+        if silent > patience:
             raise RuntimeError(
                 f'The coordinator has not answered {self.role} for {silent:.0f} s; '
                 f'last error: {self._failure}. {self.role} stops.'
@@ -264,7 +264,7 @@ class NodeControl:
                     'counts': dict(self._own),
                     'lease': self._lease + self._in_flight,
                     'wanted': max(0, self._wanted_lease() - self._lease)
-                    if self._quantum
+                    if self._quantum and not self._held_up
                     else 0,
                     'metrics': metrics,
                     'waits_for': self._waits_for,

@@ -201,7 +201,8 @@ class Topology:
     worth it where one step takes a millisecond or more."""
 
     replay_shards: int = 1
-    """Replay servers; actors are spread over them, the learner samples from all."""
+    """Replay servers; actors are spread over them, the learner samples from all. Each
+    has the agent's tables, with sizes of its own."""
 
     replay: Literal['separate', 'learner'] = 'separate'
     """Replay in processes of its own, or in the learner's, which samples faster."""

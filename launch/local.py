@@ -67,7 +67,7 @@ def run_experiment(
     folder = (
         run_dir
         if isinstance(run_dir, run_folder.RunFolder)
-        else open_folder(experiment, run_dir, resume)
+        else run_folder.open_folder(experiment, topology, run_dir, resume)
     )
     coordinator = coordinator_lib.Coordinator(
         progress.budget_of(experiment),
@@ -199,31 +199,3 @@ class _Run:
         self._actor.close()
         self._learner.close()
         self._evaluator.close()
-
-
-def open_folder(
-    experiment: experiment_lib.ExperimentConfig,
-    run_dir: str | os.PathLike | None,
-    resume: bool,
-) -> run_folder.RunFolder:
-    """Makes a run's folder, or opens it to resume.
-
-    Raises:
-        ValueError: if there is nothing to resume, or the experiment is another one.
-    """
-    agent = run_folder.agent_name(experiment.agent)
-    if resume:
-        if run_dir is None:
-            raise ValueError('run_dir must be given to resume, got None.')
-        return run_folder.open_for_resume(run_dir, experiment)
-    if run_dir is None:
-        run_dir = run_folder.default_path(
-            agent, experiment.environment_name, experiment.seed
-        )
-    return run_folder.create(
-        run_dir,
-        experiment,
-        agent=agent,
-        environment=experiment.environment_name,
-        seed=experiment.seed,
-    )

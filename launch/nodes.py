@@ -10,6 +10,7 @@ import contextlib
 import dataclasses
 import threading
 import time
+import traceback
 from collections.abc import Sequence
 from concurrent import futures
 from typing import Any
@@ -80,6 +81,7 @@ class _Replay:
     def __init__(self, plan: Plan, role: str, address: str, coordinator: Any):
         from repertory.launch import wiring
 
+        self._coordinator = coordinator
         self._control = control_lib.NodeControl(role, coordinator)
         self._server = wiring.build_replay(
             plan.experiment,
@@ -105,6 +107,15 @@ class _Replay:
                         'waits_for': table.waits_for,
                     }
                 )
+
+    def run_in_thread(self) -> None:
+        """Reports until the run is over; ends it if that fails."""
+        try:
+            self.run()
+        except Exception as error:
+            # In a thread nobody else would see it.
+            traceback.print_exc()
+            self._coordinator.lose(self._control.role, repr(error))
 
 
 def run_replay(plan: Plan, role: str, address: lp.Address, coordinator: Any) -> None:
@@ -138,9 +149,11 @@ class LearnerNode:
         self.get_variables = self._worker.get_variables
 
     def run(self) -> None:
-        threads = [threading.Thread(target=replay.run) for replay in self._replays]
+        threads = [
+            threading.Thread(target=replay.run_in_thread, daemon=True)
+            for replay in self._replays
+        ]
         for thread in threads:
-            thread.daemon = True
             thread.start()
         with self._control:
             self._worker.run()

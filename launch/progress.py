@@ -36,7 +36,7 @@ class Patience:
     answer: float = 60.0
     drain: float = 60.0
     save: float = 600.0
-    final_evaluation: float = 600.0
+    final_evaluation: float = 3600.0
     exit: float = 5.0
 
 

@@ -46,6 +46,7 @@ class RunFolder:
     def __init__(self, path: str | os.PathLike) -> None:
         self.path = pathlib.Path(path).absolute()
         self.config = self.path / 'config.json'
+        self.topology = self.path / 'topology.json'
         self.run = self.path / 'run.json'
         self.checkpoints = self.path / 'checkpoints'
         self.replay = self.path / 'replay'
@@ -83,6 +84,41 @@ def agent_name(config: Any) -> str:
     """Returns the name of the folder that an agent's config is from, or its class's."""
     parts = type(config).__module__.split('.')
     return parts[-2] if len(parts) > 1 else type(config).__name__
+
+
+def open_folder(
+    experiment: Any,
+    topology: Any,
+    run_dir: str | os.PathLike | None = None,
+    resume: bool = False,
+) -> RunFolder:
+    """Makes a run's folder, or opens it to resume; records what is run, and where.
+
+    Args:
+        experiment: an ExperimentConfig.
+        topology: a Topology.
+        run_dir: the folder; None makes one in `runs/`.
+        resume: whether to continue the run in `run_dir`.
+
+    Raises:
+        ValueError: if there is nothing to resume, or the experiment is another one.
+        FileExistsError: if there is something in `run_dir` and it is not resumed.
+    """
+    if resume:
+        if run_dir is None:
+            raise ValueError(
+                'run_dir must be given to resume, got None; name the folder of a run.'
+            )
+        folder = open_for_resume(run_dir, experiment)
+    else:
+        names = {
+            'agent': agent_name(experiment.agent),
+            'environment': experiment.environment_name,
+        }
+        path = run_dir or default_path(**names, seed=experiment.seed)
+        folder = create(path, experiment, **names, seed=experiment.seed)
+    write_json(folder.topology, records.encode(topology))
+    return folder
 
 
 def default_path(

@@ -6,7 +6,6 @@ Importing this module imports TensorFlow.
 from __future__ import annotations
 
 import dataclasses
-import functools
 import logging
 import os
 from collections.abc import Sequence
@@ -25,8 +24,8 @@ from repertory.components import (
 from repertory.components.environments import processes, seeding, vector
 from repertory.launch import control as control_lib
 from repertory.launch import experiment as experiment_lib
-from repertory.launch import exporting, run_folder, workers
-from repertory.replay import datasets, server
+from repertory.launch import exporting, learner_worker, run_folder, workers
+from repertory.replay import datasets, prefetching, server, tables
 
 _logger = logging.getLogger(__name__)
 
@@ -63,7 +62,6 @@ def make_role(
     )
 
 
-@functools.lru_cache(maxsize=1)
 def environment_spec(
     experiment: experiment_lib.ExperimentConfig,
 ) -> specs.EnvironmentSpec:
@@ -117,11 +115,13 @@ def build_replay(
     builder = experiment.builder()
     role = make_role(experiment, topology)
     policy = builder.make_policy(experiment.make_networks(spec), spec, role)
+    # Without replay checkpoints an earlier one must neither be loaded nor replaced.
+    folder = run_folder.RunFolder(run_dir).replay / f'shard_{shard}'
     return server.ReplayServer(
         builder.make_table_specs(spec, policy, role.num_lanes),
         port=port,
-        checkpoint_dir=run_folder.RunFolder(run_dir).replay / f'shard_{shard}',
-        restore=resume and experiment.checkpoint.replay,
+        checkpoint_dir=folder if experiment.checkpoint.replay else None,
+        restore=resume,
         limited=limited,
     )
 
@@ -192,7 +192,7 @@ def build_learner(
     run_dir: str | os.PathLike,
     resume: bool,
     background: bool = True,
-) -> workers.LearnerWorker:
+) -> learner_worker.LearnerWorker:
     """Returns the learner, connected to the replay servers, restored if resumed."""
     tf.random.set_seed(experiment.seed)
     spec = environment_spec(experiment)
@@ -203,10 +203,16 @@ def build_learner(
     dataset = builder.make_dataset(
         replay_addresses, spec, policy, role.num_lanes, background
     )
+    items_per_call = dataset.element_spec.info.key.shape.num_elements()
+    for table in builder.make_table_specs(spec, policy, role.num_lanes):
+        tables.check_batch(table, items_per_call)
+
+    def wait(reason: str, waited_seconds: float) -> None:
+        worker.publish()  # Actors are not to wait for the next step to see the last.
+        control.wait(reason, waited_seconds)
+
     samples = (
-        datasets.Prefetcher(
-            dataset, control.wait, datasets.describe_wait(replay_addresses)
-        )
+        prefetching.Prefetcher(dataset, wait, datasets.describe_wait(replay_addresses))
         if background
         else iter(dataset)
     )
@@ -221,11 +227,11 @@ def build_learner(
         make_role(experiment, topology, evaluation=True), num_lanes=1
     )
     evaluation = builder.make_policy(networks, spec, role)
-    return workers.LearnerWorker(
+    worker = learner_worker.LearnerWorker(
         learner=learner,
         samples=samples,
         updates_per_call=dataset.element_spec.info.key.shape[0],
-        items_per_call=dataset.element_spec.info.key.shape.num_elements(),
+        items_per_call=items_per_call,
         save_policy=lambda: exporting.export_policy(folder.policy, evaluation, spec),
         replay_addresses=replay_addresses,
         control=control,
@@ -233,6 +239,7 @@ def build_learner(
         folder=folder,
         experiment=experiment,
     )
+    return worker
 
 
 def restore(learner: core.Learner, folder: run_folder.RunFolder) -> None:

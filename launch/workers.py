@@ -1,4 +1,4 @@
-"""What each node of a run does, once `wiring.py` has connected its parts.
+"""What actors and evaluators do, once `wiring.py` has connected their parts.
 
 A worker has `run`, which returns when the run is over, and its pieces `start`, `step`
 and `finish`, by which one thread takes turns.
@@ -8,25 +8,18 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
-
-import numpy as np
 
 from repertory.components import (
     actor,
-    checkpointing,
     core,
     environment_loop,
-    types,
     variables,
 )
 from repertory.launch import control as control_lib
 from repertory.launch import experiment as experiment_lib
-from repertory.launch import run_folder
-from repertory.replay import datasets, server
 
-_PUBLISH_SECONDS = 0.1
 _NO_COUNTS = {'actor_steps': 0, 'learner_steps': 0, 'seconds': 0.0}
 
 
@@ -80,11 +73,14 @@ class ActorWorker:
 
     def _log(self) -> None:
         values = environment_loop.summarize(self._episodes)
-        values['policy_lag'] = self._client.lag
-        values['policy_version'] = self._client.version
+        version = self._client.version
+        newest = self._control.counts.get('learner_steps', 0)
+        # In learner steps: how old the parameters are that it acts with.
+        values['policy_lag'] = max(0, newest - version)
+        values['policy_version'] = version
         self._episodes.clear()
         self._next_log = time.monotonic() + self._period
-        _log(self._logger, self._control, values)
+        log(self._logger, self._control, values)
 
     def finish(self) -> None:
         """Writes out what is complete, and closes."""
@@ -157,7 +153,7 @@ class EvaluatorWorker:
         )
         values = {**environment_loop.summarize(episodes), 'final': int(final)}
         # The parameters are those of the start of the evaluation.
-        _log(self._logger, self._control, values, counts, self._client.version)
+        log(self._logger, self._control, values, counts, self._client.version)
         return values['episode_return']
 
     def finish(self) -> float | None:
@@ -175,7 +171,8 @@ class EvaluatorWorker:
         try:
             while not self._control.stopping:
                 self.step()
-                self._control.sleep(max(0.0, self._next - time.monotonic()))
+                left = max(0.0, self._next - time.monotonic())
+                self._control.wait_until('drain', left)
         except core.Stopped:
             pass
         self.finish()
@@ -186,106 +183,7 @@ class EvaluatorWorker:
         self._logger.close()
 
 
-class LearnerWorker(core.VariableSource):
-    """Learns, publishes parameters, writes checkpoints and exports the policy."""
-
-    def __init__(
-        self,
-        learner: core.Learner,
-        samples: Iterator[types.Sample],
-        updates_per_call: int,
-        items_per_call: int,
-        save_policy: Any,
-        replay_addresses: Sequence[str],
-        control: control_lib.NodeControl,
-        logger: core.Logger,
-        folder: run_folder.RunFolder,
-        experiment: experiment_lib.ExperimentConfig,
-    ):
-        self.learner = learner
-        self._samples = samples
-        self._steps_per_call, self.items_per_call = updates_per_call, items_per_call
-        self._save_policy = save_policy
-        self._replay_addresses = replay_addresses
-        self._control = control
-        self._logger = logger
-        self._period = experiment.logging.period_seconds
-        self._next_log = 0.0
-        self._save_replay = experiment.checkpoint.replay
-        self._checkpointer = checkpointing.Checkpointer(
-            folder.checkpoints,
-            experiment.checkpoint.period_seconds,
-            experiment.checkpoint.keep,
-        )
-        self._published = learner.get_variables()
-        self._published_at = time.monotonic()
-
-    def get_variables(self) -> tuple[int, Sequence[np.ndarray]]:
-        """Returns the last published parameters; safe from any thread."""
-        return self._published
-
-    def publish(self) -> None:
-        self._published_at = time.monotonic()
-        self._published = self.learner.get_variables()
-
-    def step(self) -> bool:
-        """Does one learner call; False if the run is ending."""
-        if not self._control.take_steps(self._steps_per_call):
-            return False
-        metrics = self.learner.step()
-        self._control.count_steps(self._steps_per_call)
-        now = time.monotonic()
-        if now - self._published_at >= _PUBLISH_SECONDS:
-            self.publish()
-        if now >= self._next_log:
-            self._next_log = now + self._period
-            _log(self._logger, self._control, metrics)
-        if self._checkpointer.due():
-            self.save()
-        return True
-
-    def save(self) -> None:
-        """Begins to write a checkpoint."""
-        self._checkpointer.save(
-            self.learner.steps,
-            self.learner.state(),
-            {'counts': self._control.counts},
-            then=self._checkpoint_replay if self._save_replay else None,
-        )
-
-    def _checkpoint_replay(self) -> None:
-        for address in self._replay_addresses:
-            server.checkpoint(address)
-
-    def finish(self) -> None:
-        """Writes the last checkpoint and the policy."""
-        self.publish()
-        self._control.wait_until('save')
-        if self._control.phase == 'save':
-            self.save()
-            self._checkpointer.wait()
-            self._save_policy()
-        self._control.done()
-
-    def run(self) -> None:
-        try:
-            while self.step():
-                pass
-        except core.Stopped:
-            pass
-        self.finish()
-        self._control.wait_until('exit')
-        self.close()
-
-    def close(self) -> None:
-        """Ends the threads; may be called twice."""
-        self._checkpointer.close()
-        self._logger.close()
-        if isinstance(self._samples, datasets.Prefetcher):
-            self._samples.close()
-
-
-def _log(
+def log(
     logger: core.Logger,
     control: control_lib.NodeControl,
     values: Mapping[str, Any],

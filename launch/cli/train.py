@@ -25,7 +25,6 @@ from repertory.launch import display as display_lib
 from repertory.launch import experiment as experiment_lib
 from repertory.launch import records, run_folder
 
-_TOPOLOGY_FILE = 'topology.json'
 _NO_PREFIX: Any = tyro.conf.arg(name='')
 
 Launch = Literal['processes', 'threads', 'sync']
@@ -60,7 +59,12 @@ def main(arguments: Sequence[str]) -> int:
     experiment_lib.check_together(request.experiment, request.topology)
     # A wrong name, a missing package or ROM is found before anything starts.
     request.experiment.make_environment(request.experiment.seed).close()
-    folder = _open_folder(request)
+    folder = run_folder.open_folder(
+        request.experiment,
+        request.topology,
+        request.resume or request.run_dir,
+        resume=request.resume is not None,
+    )
     print(f'run folder: {folder.path}', flush=True)
     folder.logs.mkdir(exist_ok=True)
     folder.status.unlink(missing_ok=True)  # An earlier run's would be shown.
@@ -102,7 +106,7 @@ def _parse(arguments: list[str]) -> _Request | None:
             arguments = arguments[1:]
         folder = run_folder.open_run(known.resume)
         experiment = folder.load_config()
-        topology = records.decode(_read_json(folder.path / _TOPOLOGY_FILE))
+        topology = records.decode(json.loads(folder.topology.read_text()))
         return _cli(arguments, 'repertory train', experiment, topology)
     names = agent_names()
     if not arguments or arguments[0] not in names:
@@ -179,27 +183,6 @@ def _cli(
 ) -> _Request:
     command = functools.partial(_request, experiment=experiment, topology=topology)
     return tyro.cli(command, prog=program, args=arguments)
-
-
-def _open_folder(request: _Request) -> run_folder.RunFolder:
-    experiment = request.experiment
-    if request.resume is not None:
-        folder = run_folder.open_for_resume(request.resume, experiment)
-    else:
-        agent = run_folder.agent_name(experiment.agent)
-        name, seed = experiment.environment_name, experiment.seed
-        path = request.run_dir or run_folder.default_path(agent, name, seed)
-        folder = run_folder.create(
-            path, experiment, agent=agent, environment=name, seed=seed
-        )
-    run_folder.write_json(
-        folder.path / _TOPOLOGY_FILE, records.encode(request.topology)
-    )
-    return folder
-
-
-def _read_json(path: pathlib.Path) -> Any:
-    return json.loads(path.read_text())
 
 
 def _run_program(

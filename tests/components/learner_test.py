@@ -11,6 +11,19 @@ import tensorflow as tf
 from repertory.components import learner, optimizers, types
 
 
+class Written(list):
+    """Keeps the priorities that it is given."""
+
+    def __call__(self, keys, priorities):
+        self.append((keys, priorities))
+
+    def flush(self):
+        pass
+
+    def close(self):
+        pass
+
+
 class Networks(NamedTuple):
     linear: snt.Module
 
@@ -100,12 +113,10 @@ def test_target_is_copied_at_the_start_and_each_period():
 
 
 def test_priorities_are_handed_over_with_their_keys():
-    written = []
+    written = Written()
     x = np.ones([2, 3, 2])
     sample = make_sample(x, [[0, 1, 2], [3, 4, 5]], first_key=2**63)
-    one, online, _ = make_learner(
-        [sample], update_priorities=lambda *args: written.append(args)
-    )
+    one, online, _ = make_learner([sample], update_priorities=written)
     one.step()
     [(keys, priorities)] = written
     assert keys.dtype == np.uint64 and keys.tolist() == [2**63 + i for i in range(6)]
@@ -114,11 +125,9 @@ def test_priorities_are_handed_over_with_their_keys():
 
 @pytest.mark.parametrize('bad', [np.nan, np.inf])
 def test_a_loss_that_is_not_finite_changes_nothing(bad):
-    written = []
+    written = Written()
     sample = make_sample(np.ones([1, 3, 2]), [[0, bad, 2]])
-    one, online, _ = make_learner(
-        [sample], update_priorities=lambda *args: written.append(args)
-    )
+    one, online, _ = make_learner([sample], update_priorities=written)
     with pytest.raises(FloatingPointError, match='loss and gradient must be finite'):
         one.step()
     np.testing.assert_array_equal(online.linear.w, [[0.5], [0.25]])

@@ -58,13 +58,14 @@ def test_a_fetch_begins_each_period():
     assert source.calls == 3
 
 
-def test_lag_is_the_distance_between_two_versions_in_use():
+def test_the_version_in_use_is_known():
     source, variable = Source(), tf.Variable([9.0, 9.0])
     client = variables.VariableClient(source, [variable], 1, background=False)
-    for version, lag in (5, 0), (12, 7), (12, 7), (13, 1):
+    assert client.version == -1
+    for version in 5, 12, 12, 13:
         source.version = version
         client.update(1)
-        assert (client.version, client.lag) == (version, lag)
+        assert client.version == version
 
 
 def test_waiting_takes_the_newest():

@@ -14,7 +14,7 @@ def _measure(config, launch, run_dir):
     topology = experiment.Topology(num_actors=1, envs_per_actor=8, evaluators=1)
     if launch == 'sync':
         return local.run_experiment(config, topology, run_dir).samples_per_insert
-    local.open_folder(config, run_dir, resume=False)
+    run_folder.open_folder(config, topology, run_dir)
     run = launcher.launch(
         program.make_program(config, topology, run_dir),
         launch,

@@ -78,7 +78,7 @@ def test_wait_raises_stopped_once_the_run_ends():
         with pytest.raises(core.Stopped, match='actor_0 stopped while .* a table'):
             control.wait('a table', 2.0)
         assert control.take_steps(1) == 0
-        assert not control.sleep(5)
+        assert control.wait_until('drain', 5)
         assert not control.wait_until('exit', seconds=0.05)
 
 
@@ -112,7 +112,7 @@ class Dead:
 
 
 def test_an_unreachable_coordinator_is_an_error_that_says_so():
-    with control_lib.NodeControl('actor_0', Dead(), unreachable_seconds=0.2) as control:
+    with control_lib.NodeControl('actor_0', Dead(), start_seconds=0.2) as control:
         with pytest.raises(
             RuntimeError, match='not answered actor_0 .* nobody is there'
         ):

@@ -1,0 +1,125 @@
+"""What the learner's node does: learn, publish, save, export."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from repertory.components import checkpointing, core, types
+from repertory.launch import control as control_lib
+from repertory.launch import experiment as experiment_lib
+from repertory.launch import run_folder, workers
+from repertory.replay import datasets, server
+
+_PUBLISH_SECONDS = 0.1
+
+
+class LearnerWorker(core.VariableSource):
+    """Learns, publishes parameters, writes checkpoints and exports the policy."""
+
+    def __init__(
+        self,
+        learner: core.Learner,
+        samples: Iterator[types.Sample],
+        updates_per_call: int,
+        items_per_call: int,
+        save_policy: Any,
+        replay_addresses: Sequence[str],
+        control: control_lib.NodeControl,
+        logger: core.Logger,
+        folder: run_folder.RunFolder,
+        experiment: experiment_lib.ExperimentConfig,
+    ):
+        self.learner = learner
+        self._samples = samples
+        self._steps_per_call, self.items_per_call = updates_per_call, items_per_call
+        self._save_policy = save_policy
+        self._replay_addresses = replay_addresses
+        self._control = control
+        self._logger = logger
+        self._period = experiment.logging.period_seconds
+        self._next_log = 0.0
+        self._save_replay = experiment.checkpoint.replay
+        self._checkpointer = checkpointing.Checkpointer(
+            folder.checkpoints,
+            experiment.checkpoint.period_seconds,
+            experiment.checkpoint.keep,
+        )
+        self._published = learner.get_variables()
+        self._published_at = time.monotonic()
+
+    def get_variables(self) -> tuple[int, Sequence[np.ndarray]]:
+        """Returns the last published parameters; safe from any thread."""
+        return self._published
+
+    def publish(self) -> None:
+        """Publishes the newest parameters; to be called in the learner's thread."""
+        self._published_at = time.monotonic()
+        if self._published[0] != self.learner.steps:
+            self._published = self.learner.get_variables()
+
+    def step(self) -> bool:
+        """Does one learner call; False if the run is ending."""
+        if not self._control.take_steps(self._steps_per_call):
+            return False
+        metrics = self.learner.step()
+        self._control.count_steps(self._steps_per_call)
+        now = time.monotonic()
+        if now - self._published_at >= _PUBLISH_SECONDS:
+            self.publish()
+        if now >= self._next_log:
+            self._next_log = now + self._period
+            workers.log(self._logger, self._control, metrics)
+        if self._checkpointer.due():
+            self.save()
+        return True
+
+    def save(self) -> None:
+        """Begins to write a checkpoint."""
+        self._checkpointer.save(
+            self.learner.steps,
+            self.learner.state(),
+            {'counts': {**self._control.counts, 'learner_steps': self.learner.steps}},
+            then=self._checkpoint_replay if self._save_replay else None,
+        )
+
+    def _checkpoint_replay(self) -> None:
+        for address in self._replay_addresses:
+            server.checkpoint(address)
+
+    def finish(self) -> None:
+        """Writes the last checkpoint and the policy."""
+        self.publish()
+        self._control.wait_until('save')
+        if self._control.phase == 'save':
+            self.learner.flush()
+            self.save()
+            self._checkpointer.wait()
+            self._save_policy()
+            if self._checkpointer.error is not None:
+                raise RuntimeError(
+                    'the last checkpoint was not written; the one before it is what '
+                    f'can be resumed: {self._checkpointer.error}'
+                )
+        self._control.done()
+
+    def run(self) -> None:
+        try:
+            while self.step():
+                pass
+        except core.Stopped:
+            pass
+        self.finish()
+        self._control.wait_until('exit')
+        self.close()
+
+    def close(self) -> None:
+        """Ends the threads; may be called twice."""
+        self._checkpointer.close()
+        self._logger.close()
+        self.learner.close()
+        if isinstance(self._samples, datasets.Prefetcher):
+            self._samples.close()
