@@ -12,7 +12,7 @@ from repertory.components import checkpointing, core, types
 from repertory.launch import control as control_lib
 from repertory.launch import experiment as experiment_lib
 from repertory.launch import run_folder, workers
-from repertory.replay import datasets, server
+from repertory.replay import prefetching, server
 
 _PUBLISH_SECONDS = 0.1
 
@@ -121,5 +121,5 @@ class LearnerWorker(core.VariableSource):
         self._checkpointer.close()
         self._logger.close()
         self.learner.close()
-        if isinstance(self._samples, datasets.Prefetcher):
+        if isinstance(self._samples, prefetching.Prefetcher):
             self._samples.close()

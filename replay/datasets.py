@@ -9,11 +9,7 @@ import tensorflow as tf
 
 from repertory.components import types
 from repertory.components.losses import multistep
-from repertory.replay import info, prefetching, rows, tables
-
-Prefetcher = prefetching.Prefetcher
-
-_SIGNATURE_TIMEOUT_SECONDS = 60.0
+from repertory.replay import info, rows, tables
 
 
 def make_transition_dataset(
@@ -225,7 +221,7 @@ def check_signature(
     address: str,
     table: str,
     signature: tables.Signature,
-    timeout: float = _SIGNATURE_TIMEOUT_SECONDS,
+    timeout: float = info.BUSY_SECONDS,
 ) -> None:
     """Refuses a table whose items are not those of `signature`.
 

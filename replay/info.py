@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import socket
 import time
 from collections.abc import Sequence
 
-from repertory.replay import tables
+from repertory.replay import limits
+
+# A server that copies a table to save it answers nothing: 15 s for a million items.
+BUSY_SECONDS = 120.0
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TableStatistics:
-    """One table at one moment; counts are since the table was made or restored.
+    """One table at one moment; counts go on where a checkpoint is restored.
 
     Attributes:
         name: of the table.
         size: items in it.
         max_size: items.
-        inserts: items inserted.
-        samples: items sampled.
+        inserts: items inserted, those before a restored checkpoint included.
+        samples: items sampled, likewise.
         samples_per_insert: asked for; None for no ratio.
         measured_samples_per_insert: samples / (inserts - min_size), of a queue
             samples / inserts; None before.
@@ -58,7 +62,7 @@ def table_statistics(address: str, timeout: float = 5.0) -> list[TableStatistics
     return [_statistics(infos[name]) for name in sorted(infos)]
 
 
-def server_info(address: str, timeout: float = 5.0) -> dict:
+def server_info(address: str, timeout: float = BUSY_SECONDS) -> dict:
     """Returns Reverb's own information by table name.
 
     Raises:
@@ -71,6 +75,24 @@ def server_info(address: str, timeout: float = 5.0) -> dict:
             f'no replay server answers at {address} within {timeout:.0f} s: {error}; '
             'is it running, and is the address right?'
         ) from error
+
+
+def is_listening(address: str, timeout: float = 2.0) -> bool:
+    """Says whether the port takes connections, as that of a busy server does."""
+    host, _, port = address.rpartition(':')
+    try:
+        socket.create_connection((host.strip('[]'), int(port)), timeout).close()
+    except OSError:
+        return False
+    return True
+
+
+def describe_busy(address: str) -> str:
+    """Says in words that a server listens, but does not answer."""
+    return (
+        f'the replay server at {address}, which is busy: it answers nothing while it '
+        'copies its tables for a checkpoint'
+    )
 
 
 def rates(
@@ -125,15 +147,15 @@ def _client(address: str):
 
 
 def _statistics(info) -> TableStatistics:
-    limits = info.rate_limiter_info
-    limiter = tables.Limiter(
-        samples_per_insert=limits.samples_per_insert,
-        min_size=limits.min_size_to_sample,
-        min_diff=limits.min_diff,
-        max_diff=limits.max_diff,
+    limit = info.rate_limiter_info
+    limiter = limits.Limiter(
+        samples_per_insert=limit.samples_per_insert,
+        min_size=limit.min_size_to_sample,
+        min_diff=limit.min_diff,
+        max_diff=limit.max_diff,
     )
-    inserts = limits.insert_stats.completed
-    samples = limits.sample_stats.completed
+    inserts = limit.insert_stats.completed
+    samples = limit.sample_stats.completed
     state = (inserts, samples, inserts - info.current_size)
     is_limited = limiter.max_diff < 1e300
     # Of a queue the first item counts as well.
@@ -156,7 +178,7 @@ def _statistics(info) -> TableStatistics:
     return dataclasses.replace(statistics, waits_for=_waits_for(statistics, limiter))
 
 
-def _waits_for(table: TableStatistics, limiter: tables.Limiter) -> str:
+def _waits_for(table: TableStatistics, limiter: limits.Limiter) -> str:
     error = table.inserts * limiter.samples_per_insert - table.samples
     if table.size < limiter.min_size:
         return f'inserts: it has {table.size} of min_size {limiter.min_size} items'

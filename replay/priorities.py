@@ -6,16 +6,21 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import reverb
 import tensorflow as tf
 
+from repertory.components import core
 from repertory.replay import info
 
 _LOGGER = logging.getLogger(__name__)
-_PATIENCE_SECONDS = 10.0
+_POLL_SECONDS = 1.0
+_UNREACHABLE_SECONDS = 20.0
+_BUSY_SECONDS = 600.0  # More than any checkpoint of the tables takes.
+_FLUSH_SECONDS = 60.0
+_CLOSE_SECONDS = 10.0
 _RETRY_SECONDS = 1.0
 _MAX_RETRIES = 20
 
@@ -122,7 +127,10 @@ class PriorityUpdater:
             FloatingPointError: if one is not finite; nothing is written then.
             ValueError: if one is not positive, or the shapes differ.
             RuntimeError: if an earlier update failed, or after `close`.
-            ConnectionError: if the queue stays full since a server does not answer.
+            core.Stopped: if another thread calls `close` while this call waits.
+            ConnectionError: if it waits for a server whose port takes no connection
+                for 20 s.
+            TimeoutError: if it waits for 10 minutes.
         """
         self._raise_error()
         if self._stopping.is_set():
@@ -133,37 +141,45 @@ class PriorityUpdater:
                 'keys and priorities must have the same shape, got '
                 f'{list(keys.shape)} and {list(priorities.shape)}.'
             )
-        start = time.monotonic()
-        while True:
+
+        def put(seconds: float) -> bool:
+            if self._stopping.is_set():
+                raise core.Stopped
             try:
-                self._queue.put((keys, priorities), timeout=1.0)
-                return
+                self._queue.put((keys, priorities), timeout=seconds)
             except queue.Full:
-                self._check_progress(start)
+                return False
+            return True
+
+        self._wait_until(put, _BUSY_SECONDS)
 
     def flush(self) -> None:
-        """Returns when all is written.
+        """Returns when all is written; may be called at any time.
 
         Raises:
             RuntimeError: if an update failed.
-            ConnectionError: if a server does not answer.
+            ConnectionError: if the port of a server takes no connection for 20 s.
+            TimeoutError: if it takes longer than a minute.
         """
-        start = time.monotonic()
-        with self._queue.all_tasks_done:
-            while self._queue.unfinished_tasks:
-                self._queue.all_tasks_done.wait(1.0)
-                self._check_progress(start)
+        tasks = self._queue.all_tasks_done
+
+        def is_written(seconds: float) -> bool:
+            with tasks:
+                return tasks.wait_for(lambda: not self._queue.unfinished_tasks, seconds)
+
+        self._wait_until(is_written, _FLUSH_SECONDS)
         self._raise_error()
 
     def close(self) -> None:
-        """Writes what is pending, for some seconds at most; may be called twice."""
-        if not self._stopping.is_set():
-            self._stopping.set()
-            try:
-                self._queue.put(None, timeout=5.0)
-            except queue.Full:
-                _LOGGER.warning('the last priorities were not written in 5 s.')
-        self._thread.join(timeout=5.0)
+        """Writes what is pending, for 10 s at most; may be called twice."""
+        self._stopping.set()
+        self._thread.join(timeout=_CLOSE_SECONDS)
+        if self._thread.is_alive():
+            _LOGGER.warning(
+                'the last priorities of table `%s` were not written within %.0f s.',
+                self._table,
+                _CLOSE_SECONDS,
+            )
 
     def __enter__(self) -> PriorityUpdater:
         return self
@@ -172,7 +188,13 @@ class PriorityUpdater:
         self.close()
 
     def _run(self) -> None:
-        while (update := self._queue.get()) is not None:
+        while True:
+            try:
+                update = self._queue.get(timeout=0.1)
+            except queue.Empty:
+                if self._stopping.is_set():
+                    return
+                continue
             try:
                 if self._error is None:
                     self._write(*update)
@@ -180,7 +202,6 @@ class PriorityUpdater:
                 self._error = error
             finally:
                 self._queue.task_done()
-        self._queue.task_done()
 
     def _write(self, keys: np.ndarray, priorities: np.ndarray) -> None:
         updates = dict(
@@ -195,12 +216,29 @@ class PriorityUpdater:
                     if attempt == _MAX_RETRIES or self._stopping.wait(_RETRY_SECONDS):
                         raise
 
-    def _check_progress(self, start: float) -> None:
-        """Raises what hinders the thread: writing to a server that is gone blocks."""
-        self._raise_error()
-        if time.monotonic() - start > _PATIENCE_SECONDS:
-            for address in self._addresses:
-                info.server_info(address)
+    def _wait_until(self, attempt: Callable[[float], bool], limit: float) -> None:
+        """Returns once `attempt` of some seconds is true, or raises what hinders it.
+
+        Writing blocks without end, also where the server is gone.
+        """
+        start = heard = time.monotonic()
+        while not attempt(_POLL_SECONDS):
+            self._raise_error()
+            gone = [a for a in self._addresses if not info.is_listening(a)]
+            now = time.monotonic()
+            if not gone:
+                heard = now
+            elif now - heard > _UNREACHABLE_SECONDS:
+                raise ConnectionError(
+                    f'no replay server answers at {gone} for {now - heard:.0f} s; '
+                    f'priorities of table `{self._table}` wait to be written there.'
+                )
+            if now - start > limit:
+                raise TimeoutError(
+                    f'priorities of table `{self._table}` were not written within '
+                    f'{limit:.0f} s by {list(self._addresses)}, though the ports take '
+                    'connections; look at the log of the replay server.'
+                )
 
     def _raise_error(self) -> None:
         if self._error is not None:

@@ -136,12 +136,6 @@ class NestCodec:
             leaves.append(tf.reshape(leaf, [*leading, *shape]))
         return tree.unflatten_as(self.spec, leaves)
 
-    def unpack(self, packed: np.ndarray) -> types.Nest:
-        """Returns the nest of arrays [..., *shape] from uint8 [..., num_bytes]."""
-        record = np.ascontiguousarray(packed).view(self._record)[..., 0]
-        leaves = [record[name] for name in self._names]
-        return tree.unflatten_as(self.spec, leaves)
-
     def _flatten(self, nest: types.Nest) -> list[np.ndarray]:
         leaves = tree.flatten(nest)
         # The whole check takes 0.1 ms, so only the first row gets it.

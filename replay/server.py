@@ -12,11 +12,9 @@ import reverb
 import yaml
 from dm_env import specs
 
-from repertory.replay import info, tables
+from repertory.replay import info, limits, tables
 
 _LOGGER = logging.getLogger(__name__)
-# A server that copies a table to save it answers nothing: 15 s for a million items.
-_BUSY_SECONDS = 120.0
 
 
 class ReplayServer:
@@ -86,7 +84,7 @@ class ReplayServer:
     def statistics(self) -> list[info.TableStatistics]:
         """Returns what each table holds and waits for."""
         self._running()
-        return info.table_statistics(self.address, timeout=_BUSY_SECONDS)
+        return info.table_statistics(self.address, timeout=info.BUSY_SECONDS)
 
     def wait(self) -> None:
         """Returns when the server is stopped by another thread.
@@ -131,7 +129,7 @@ def serve(config_path: str | os.PathLike) -> None:
 
     The file is YAML, of which JSON is a part: `port`, and if wanted `checkpoint_dir`
     and `restore`, as of `ReplayServer`; and `tables`, a list of `tables.TableSpec`
-    fields, where `rate_limit` holds the fields of `tables.RateLimit`, and `signature`
+    fields, where `rate_limit` holds the fields of `limits.RateLimit`, and `signature`
     the `shape` and `dtype` of each column, by name.
 
     Raises:
@@ -163,7 +161,7 @@ def _table_spec(fields: dict) -> tables.TableSpec:
         return tables.TableSpec(
             **{
                 **fields,
-                'rate_limit': limit and tables.RateLimit(**limit),
+                'rate_limit': limit and limits.RateLimit(**limit),
                 'signature': signature
                 and {
                     name: specs.Array(column['shape'], column['dtype'], name)

@@ -17,10 +17,6 @@ from repertory.replay import limits, rows
 if TYPE_CHECKING:
     import reverb
 
-Limiter = limits.Limiter
-RateLimit = limits.RateLimit
-make_rate_limit = limits.make_rate_limit
-
 Signature = dict[str, specs.Array]
 
 # What the server keeps for an item beside its rows, measured with windows of 6 rows.
@@ -52,7 +48,7 @@ class TableSpec:
     sampler: str
     max_size: int
     signature: Signature | None
-    rate_limit: RateLimit | None
+    rate_limit: limits.RateLimit | None
     remover: str = 'fifo'
     priority_exponent: float = 1.0
     max_times_sampled: int = 0
@@ -111,10 +107,10 @@ class TableSpec:
             total += size
         return (total + _ITEM_BYTES) * self.max_size
 
-    def limiter(self) -> Limiter:
+    def limiter(self) -> limits.Limiter:
         """Returns the inequalities by which the table blocks."""
         if self.rate_limit is None:
-            return Limiter(
+            return limits.Limiter(
                 samples_per_insert=1.0,
                 min_size=1,
                 min_diff=0.0,
@@ -189,7 +185,7 @@ def check_batch(spec: TableSpec, batch_size: int) -> None:
             f'{buffer} < {batch_size}; at {limit.samples_per_insert} '
             f'samples per insert the limiter would stop the learner after '
             f'{buffer:g} samples, within its batch, and soon the actors. '
-            'Use make_rate_limit.'
+            'Use limits.make_rate_limit.'
         )
 
 
@@ -211,7 +207,7 @@ def to_reverb(spec: TableSpec, limited: bool = True) -> reverb.Table:
         'lowest_priority': reverb.selectors.MinHeap,
     }
     if not limited and spec.rate_limit is not None:
-        limiter = RateLimit(min_size=spec.rate_limit.min_size).limiter()
+        limiter = limits.RateLimit(min_size=spec.rate_limit.min_size).limiter()
     else:
         limiter = spec.limiter()
     columns = spec.signature and {

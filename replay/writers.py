@@ -44,8 +44,8 @@ class RowWriter:
         max_pending: items of a lane that may wait.
 
     Raises:
-        ConnectionError: from any method, if the server does not answer for 20 s, or
-            does not start within 120 s.
+        ConnectionError: from any method, if the server's port takes no connection for
+            20 s, or it does not start within 120 s. One that is busy is waited for.
         core.Stopped: from any method that blocks, if `wait` raises it.
     """
 
@@ -136,6 +136,8 @@ class RowWriter:
         try:
             found = info.table_statistics(self._address, timeout=2.0)
         except ConnectionError:
+            if info.is_listening(self._address):
+                return info.describe_busy(self._address), True
             return f'the replay server at {self._address} does not answer', False
         for table in found:
             if table.name == self._table:
@@ -158,6 +160,9 @@ def _wait_for_server(address: str, wait: core.Wait) -> None:
             return
         except ConnectionError:
             waited = time.monotonic() - begin
+            if info.is_listening(address):
+                wait(info.describe_busy(address), waited)
+                continue
             if waited > _START_SECONDS:
                 raise
             wait(f'the replay server at {address} to start', waited)

@@ -6,7 +6,7 @@ import dataclasses
 from typing import Literal
 
 from repertory.agents import builder, checks
-from repertory.replay import tables
+from repertory.replay import limits
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -82,9 +82,9 @@ class Config(builder.AgentConfig):
             raise ValueError(f'hidden_sizes must be >= 1, got {self.hidden_sizes}.')
         checks.replay_sizes(self)
 
-    def rate_limit(self) -> tables.RateLimit:
+    def rate_limit(self) -> limits.RateLimit:
         """Returns the limit of the replay table; its buffer holds a learner call."""
-        return tables.make_rate_limit(
+        return limits.make_rate_limit(
             self.samples_per_insert,
             self.min_replay_size,
             self.batch_size * self.updates_per_call,

@@ -7,7 +7,7 @@ import math
 from typing import Literal
 
 from repertory.agents import builder, checks
-from repertory.replay import tables
+from repertory.replay import limits
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -113,9 +113,9 @@ class Config(builder.AgentConfig):
         if self.num_atoms < 2:
             raise ValueError(f'num_atoms must be >= 2, got {self.num_atoms}.')
 
-    def rate_limit(self) -> tables.RateLimit:
+    def rate_limit(self) -> limits.RateLimit:
         """Returns the limit of the replay table; its buffer holds a learner call."""
-        return tables.make_rate_limit(
+        return limits.make_rate_limit(
             self.samples_per_insert,
             self.min_replay_size,
             self.batch_size * self.updates_per_call,

@@ -8,7 +8,7 @@ import dm_env
 
 from repertory.agents import builder, checks
 from repertory.components.environments.wrappers import observation_action_reward
-from repertory.replay import tables
+from repertory.replay import limits
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -122,9 +122,9 @@ class Config(builder.AgentConfig):
         """Rows of a stored sequence: the trace's last step has an observation more."""
         return self.burn_in_length + self.trace_length + 1
 
-    def rate_limit(self) -> tables.RateLimit:
+    def rate_limit(self) -> limits.RateLimit:
         """Returns the limit of the replay table; its buffer holds a learner call."""
-        return tables.make_rate_limit(
+        return limits.make_rate_limit(
             self.samples_per_insert,
             self.min_replay_size,
             self.batch_size * self.updates_per_call,

@@ -17,7 +17,7 @@ from repertory.components.environments import vector
 from repertory.components.losses import policy_gradient
 from repertory.components.networks import heads, memory, observations, recurrent, torsos
 from repertory.launch import experiment, local
-from repertory.replay import datasets, server
+from repertory.replay import prefetching, server
 from tests import fakes
 
 FIRST, MID, LAST = types.StepType.FIRST, types.StepType.MID, types.StepType.LAST
@@ -349,7 +349,7 @@ def test_actors_wait_while_the_learner_pauses_and_no_unroll_is_lost(pause):
         for thread in actors:
             thread.start()
         dataset = one.make_dataset([replay.address], spec, policy, 2, prefetch=True)
-        with datasets.Prefetcher(dataset, no_wait) as learner:
+        with prefetching.Prefetcher(dataset, no_wait) as learner:
             for event in blocked:
                 assert event.wait(timeout=40)
             statistics = replay.statistics()[0]

@@ -7,7 +7,7 @@ import tensorflow as tf
 from dm_env import specs as dm_specs
 
 from repertory.components import core, specs, types
-from repertory.replay import datasets, rows, tables
+from repertory.replay import datasets, limits, prefetching, rows, tables
 from repertory.replay.adders import transition
 from tests import fakes
 from tests.replay import scripts
@@ -38,7 +38,7 @@ def uniform(n_step=3, **limit):
         sampler='uniform',
         max_size=1000,
         signature=tables.signature(scripts.CODEC, n_step + 1),
-        rate_limit=tables.RateLimit(**limit),
+        rate_limit=limits.RateLimit(**limit),
     )
 
 
@@ -141,7 +141,7 @@ def test_nested_rows_of_many_dtypes_pass_through(serve):
                 sampler='uniform',
                 max_size=9,
                 signature=None,
-                rate_limit=tables.RateLimit(),
+                rate_limit=limits.RateLimit(),
             ),
             'table `t` at .* must have a signature, got none; set TableSpec.signature',
         ),
@@ -166,7 +166,7 @@ def test_server_that_does_not_answer_is_named():
 
 def test_prefetcher_hands_out_the_samples_in_order():
     dataset = tf.data.Dataset.range(5)
-    with datasets.Prefetcher(dataset, scripts.never) as samples:
+    with prefetching.Prefetcher(dataset, scripts.never) as samples:
         assert [int(x) for x in samples] == list(range(5))
         with pytest.raises(StopIteration):
             next(samples)
@@ -179,7 +179,7 @@ def test_prefetcher_raises_what_the_dataset_raises():
         tf.debugging.assert_less(x, tf.constant(1, tf.int64), 'too far')
         return x
 
-    samples = datasets.Prefetcher(tf.data.Dataset.range(5).map(fail), scripts.never)
+    samples = prefetching.Prefetcher(tf.data.Dataset.range(5).map(fail), scripts.never)
     assert int(next(samples)) == 0
     for _ in range(2):
         with pytest.raises(tf.errors.InvalidArgumentError, match='too far'):
@@ -197,7 +197,7 @@ def test_waiting_learner_says_for_what_and_can_be_stopped_and_closed(serve):
         if len(reasons) == 2:
             raise core.Stopped
 
-    samples = datasets.Prefetcher(
+    samples = prefetching.Prefetcher(
         make_dataset([server.address]), wait, datasets.describe_wait([server.address])
     )
     with pytest.raises(core.Stopped):

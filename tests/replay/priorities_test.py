@@ -5,7 +5,8 @@ import pytest
 import reverb
 import tensorflow as tf
 
-from repertory.replay import priorities, tables
+from repertory.components import core
+from repertory.replay import limits, priorities, tables
 from tests import golden
 
 
@@ -56,7 +57,7 @@ def prioritized(alpha=1.0, max_size=100):
         priority_exponent=alpha,
         max_size=max_size,
         signature=None,
-        rate_limit=tables.RateLimit(),
+        rate_limit=limits.RateLimit(),
     )
 
 
@@ -168,19 +169,74 @@ def test_failed_update_is_raised_by_the_next_call(serve, monkeypatch):
     assert 'priorities' not in [thread.name for thread in threading.enumerate()]
 
 
-def test_server_that_is_gone_is_named(serve, monkeypatch):
-    monkeypatch.setattr(priorities, '_PATIENCE_SECONDS', 0.5)
+ONE = (np.array([1], np.uint64), np.array([1.0]))
+
+
+@pytest.fixture
+def stuck(serve, monkeypatch):
+    """Returns an updater that writes nothing, as if its server were busy; and that."""
+    may_write = threading.Event()
+    monkeypatch.setattr(priorities, '_POLL_SECONDS', 0.05)
+    monkeypatch.setattr(priorities, '_CLOSE_SECONDS', 0.2)
+    monkeypatch.setattr(
+        priorities.PriorityUpdater, '_write', lambda *_: may_write.wait()
+    )
     server = serve(prioritized())
     update = priorities.PriorityUpdater([server.address], 't', max_pending=1)
+    update(*ONE)
+    update(*ONE)
+    yield update, server
+    may_write.set()
+    update.close()
+    update._thread.join(10)
+    assert not update._thread.is_alive()
+
+
+def test_server_that_is_gone_is_named(stuck, monkeypatch):
+    monkeypatch.setattr(priorities, '_UNREACHABLE_SECONDS', 0.2)
+    update, server = stuck
     server.stop()
-    with pytest.raises(ConnectionError, match='no replay server answers at localhost'):
-        for _ in range(4):
-            update(np.array([1], np.uint64), np.array([1.0]))
+    message = rf"answers at \['{server.address}'\] for .* of table `t` wait"
+    with pytest.raises(ConnectionError, match=message):
+        for _ in range(2):
+            update(*ONE)
+    with pytest.raises(ConnectionError, match=message):
+        update.flush()
 
 
-def test_closed_updater_is_refused(serve):
-    update = priorities.PriorityUpdater([serve(prioritized()).address], 't')
-    update.close()
-    update.close()
+def test_busy_server_is_waited_for_until_the_limit(stuck, monkeypatch):
+    monkeypatch.setattr(priorities, '_UNREACHABLE_SECONDS', 0.0)
+    monkeypatch.setattr(priorities, '_BUSY_SECONDS', 0.5)
+    monkeypatch.setattr(priorities, '_FLUSH_SECONDS', 0.2)
+    update, server = stuck
+    message = rf"of table `t` were not written .* by \['{server.address}'\]"
+    with pytest.raises(TimeoutError, match=message):
+        for _ in range(2):
+            update(*ONE)
+    with pytest.raises(TimeoutError, match=message):
+        update.flush()
+
+
+def test_close_ends_a_call_that_waits_and_the_next_are_refused(stuck):
+    update, _ = stuck
+    timer = threading.Timer(0.3, update.close)
+    timer.start()
+    with pytest.raises(core.Stopped):
+        for _ in range(2):
+            update(*ONE)
+    timer.join()
     with pytest.raises(RuntimeError, match='has been closed'):
-        update(np.array([1], np.uint64), np.array([1.0]))
+        update(*ONE)
+
+
+def test_close_writes_what_is_pending(serve):
+    address = serve(prioritized()).address
+    client = fill(address, [1.0, 1.0])
+    numbers, keys, _ = draw(client, 30)
+    update = priorities.PriorityUpdater([address], 't')
+    update(keys, np.where(numbers == 0, 9.0, 1.0))
+    update.close()
+    update.close()
+    update.flush()
+    numbers, _, probabilities = draw(client, 30)
+    np.testing.assert_allclose(probabilities, np.where(numbers == 0, 0.9, 0.1))

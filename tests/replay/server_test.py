@@ -10,7 +10,7 @@ import reverb
 import yaml
 from dm_env import specs
 
-from repertory.replay import info, server, tables
+from repertory.replay import info, limits, server, tables
 
 SIGNATURE = {'rows': specs.Array((2, 4), np.uint8, 'rows')}
 
@@ -22,7 +22,7 @@ def make_spec(**overrides):
             'sampler': 'prioritized',
             'max_size': 100,
             'signature': SIGNATURE,
-            'rate_limit': tables.RateLimit(
+            'rate_limit': limits.RateLimit(
                 samples_per_insert=1.0, min_size=3, error_buffer=2.0
             ),
             **overrides,
@@ -30,7 +30,7 @@ def make_spec(**overrides):
     )
 
 
-UNLIMITED = make_spec(rate_limit=tables.RateLimit(min_size=3))
+UNLIMITED = make_spec(rate_limit=limits.RateLimit(min_size=3))
 
 
 def insert(address, numbers, table='t'):
@@ -129,6 +129,19 @@ def test_checkpoint_brings_back_items_priorities_and_counts(serve, tmp_path):
     client.mutate_priorities('t', updates={int(key): 1e9 for key in keys})
     insert(second.address, range(3))
     assert {s.info.key for s in sample(client, 3)} <= keys
+
+
+def test_counts_go_on_after_a_restore(serve, tmp_path):
+    spec = make_spec(max_size=3, rate_limit=limits.RateLimit())
+    first = serve(spec, checkpoint_dir=tmp_path)
+    sample(insert(first.address, range(5)), 4)
+    first.checkpoint()
+    first.stop()
+    second = serve(spec, checkpoint_dir=tmp_path, restore=True)
+    sample(insert(second.address, [5]), 1)
+    [statistics] = second.statistics()
+    # Of the items removed before the restore too.
+    assert (statistics.size, statistics.inserts, statistics.samples) == (3, 6, 5)
 
 
 def test_restored_replay_that_is_at_its_limit_says_so(serve, tmp_path):

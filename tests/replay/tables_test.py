@@ -5,7 +5,7 @@ import pytest
 import reverb
 from dm_env import specs
 
-from repertory.replay import tables
+from repertory.replay import limits, tables
 from tests import golden
 
 SIGNATURE = {'rows': specs.Array((4, 10), np.uint8, 'rows')}
@@ -18,7 +18,7 @@ def make_spec(**overrides):
             'sampler': 'uniform',
             'max_size': 100,
             'signature': SIGNATURE,
-            'rate_limit': tables.RateLimit(min_size=10),
+            'rate_limit': limits.RateLimit(min_size=10),
             **overrides,
         }
     )
@@ -27,7 +27,7 @@ def make_spec(**overrides):
 @pytest.mark.parametrize('case', golden.cases('rate_limiters', 'trace'))
 def test_limiter_agrees_with_recorded_tables(case):
     derived = case.params['derived']
-    limiter = tables.Limiter(
+    limiter = limits.Limiter(
         samples_per_insert=derived['samples_per_insert'],
         min_size=derived['min_size_to_sample'],
         min_diff=derived['min_diff'],
@@ -45,9 +45,9 @@ def limiter_of(params):
     if params['limiter'] == 'Queue':
         return tables.make_queue('q', params['max_size'], SIGNATURE).limiter()
     if params['limiter'] == 'MinSize':
-        return tables.RateLimit(min_size=params['min_size_to_sample']).limiter()
+        return limits.RateLimit(min_size=params['min_size_to_sample']).limiter()
     if isinstance(params.get('error_buffer'), float):
-        return tables.RateLimit(
+        return limits.RateLimit(
             samples_per_insert=params['samples_per_insert'],
             min_size=params['min_size_to_sample'],
             error_buffer=params['error_buffer'],
@@ -73,7 +73,7 @@ def test_rate_limit_derives_the_recorded_bounds(case):
 
 def test_table_that_reverb_makes_blocks_where_the_limiter_says():
     spec = make_spec(
-        rate_limit=tables.RateLimit(samples_per_insert=2, min_size=3, error_buffer=4)
+        rate_limit=limits.RateLimit(samples_per_insert=2, min_size=3, error_buffer=4)
     )
     table, limiter = tables.to_reverb(spec), spec.limiter()
     assert table.can_insert(1) == limiter.can_insert(0, 0, 0)
@@ -89,8 +89,8 @@ def test_table_that_reverb_makes_blocks_where_the_limiter_says():
 @pytest.mark.parametrize('ratio', [None, math.inf])
 def test_no_ratio_limits_nothing_but_the_start(ratio):
     for limit in (
-        tables.RateLimit(samples_per_insert=ratio, min_size=2),
-        tables.make_rate_limit(ratio, min_size=2, batch_size=32),
+        limits.RateLimit(samples_per_insert=ratio, min_size=2),
+        limits.make_rate_limit(ratio, min_size=2, batch_size=32),
     ):
         assert limit.limiter().can_insert(10**9, 0, 0)
         assert limit.limiter().can_sample(2, 10**9, 0)
@@ -102,19 +102,19 @@ def test_no_ratio_limits_nothing_but_the_start(ratio):
     ('make', 'message'),
     [
         (
-            lambda: make_spec(rate_limit=tables.RateLimit(min_size=101)),
+            lambda: make_spec(rate_limit=limits.RateLimit(min_size=101)),
             'min_size must be <= max_size, got 101 > 100',
         ),
         (
-            lambda: tables.RateLimit(samples_per_insert=4, error_buffer=3.9),
+            lambda: limits.RateLimit(samples_per_insert=4, error_buffer=3.9),
             r'error_buffer must be >= max\(1, samples_per_insert\) = 4, got 3.9',
         ),
         (
-            lambda: tables.RateLimit(samples_per_insert=0.5, error_buffer=0.9),
+            lambda: limits.RateLimit(samples_per_insert=0.5, error_buffer=0.9),
             r'error_buffer must be >= .* = 1.0, got 0.9',
         ),
-        (lambda: tables.RateLimit(samples_per_insert=0), 'samples_per_insert must be'),
-        (lambda: tables.RateLimit(min_size=0), 'min_size must be >= 1, got 0'),
+        (lambda: limits.RateLimit(samples_per_insert=0), 'samples_per_insert must be'),
+        (lambda: limits.RateLimit(min_size=0), 'min_size must be >= 1, got 0'),
         (lambda: make_spec(sampler='best'), "sampler must be one of .*, got 'best'"),
         (lambda: make_spec(remover='best'), "remover must be one of .*, got 'best'"),
         (lambda: make_spec(name=''), 'name must not be empty'),
@@ -124,7 +124,7 @@ def test_no_ratio_limits_nothing_but_the_start(ratio):
         (
             lambda: make_spec(
                 max_times_sampled=2,
-                rate_limit=tables.RateLimit(samples_per_insert=3, error_buffer=9),
+                rate_limit=limits.RateLimit(samples_per_insert=3, error_buffer=9),
             ),
             'samples_per_insert must be <= max_times_sampled, got 3 > 2',
         ),
@@ -139,7 +139,7 @@ def test_no_ratio_limits_nothing_but_the_start(ratio):
         (
             lambda: tables.check_batch(
                 make_spec(
-                    rate_limit=tables.RateLimit(samples_per_insert=1, error_buffer=31)
+                    rate_limit=limits.RateLimit(samples_per_insert=1, error_buffer=31)
                 ),
                 32,
             ),
@@ -155,7 +155,7 @@ def test_what_cannot_work_is_refused(make, message):
 @pytest.mark.parametrize('ratio', [0.1, 1.0, 8.0, 32.0])
 @pytest.mark.parametrize('batch_size', [1, 32, 256])
 def test_made_rate_limit_fits_its_batch(ratio, batch_size):
-    limit = tables.make_rate_limit(ratio, min_size=50, batch_size=batch_size)
+    limit = limits.make_rate_limit(ratio, min_size=50, batch_size=batch_size)
     spec = make_spec(max_size=1000, rate_limit=limit)
     tables.check_batch(spec, batch_size)
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from repertory.components import types
-from repertory.replay import datasets, rows, tables
+from repertory.replay import datasets, limits, rows, tables
 from repertory.replay.adders import transition
 from tests import golden
 from tests.replay import scripts
@@ -254,7 +254,7 @@ def test_items_stay_whole_while_old_ones_are_removed(serve):
         sampler='uniform',
         max_size=16,
         signature=tables.signature(codec, 4),
-        rate_limit=tables.RateLimit(),
+        rate_limit=limits.RateLimit(),
     )
     address = serve(spec).address
     lanes = [[Episode([1, 2, 3]), Episode([1, 2, 3, 4, 5], 1.0)]]
