@@ -146,14 +146,19 @@ def _client(address: str):
     return reverb.Client(address)
 
 
-def _statistics(info) -> TableStatistics:
+def limiter_of(info) -> limits.Limiter:
+    """Returns the inequalities of a table of `server_info`."""
     limit = info.rate_limiter_info
-    limiter = limits.Limiter(
+    return limits.Limiter(
         samples_per_insert=limit.samples_per_insert,
         min_size=limit.min_size_to_sample,
         min_diff=limit.min_diff,
         max_diff=limit.max_diff,
     )
+
+
+def _statistics(info) -> TableStatistics:
+    limit, limiter = info.rate_limiter_info, limiter_of(info)
     inserts = limit.insert_stats.completed
     samples = limit.sample_stats.completed
     state = (inserts, samples, inserts - info.current_size)

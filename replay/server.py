@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import os
 import pathlib
 import socket
 from collections.abc import Sequence
 
+import numpy as np
 import reverb
 import yaml
 from dm_env import specs
@@ -33,7 +35,8 @@ class ReplayServer:
 
     Raises:
         OSError: if the port is taken. Reverb would share it with the other server.
-        ValueError: if `checkpoint_dir` holds checkpoints and `restore` is False, or
+        ValueError: if `checkpoint_dir` holds checkpoints and `restore` is False, if
+            what is restored keeps another ratio, or
             if tables share a name.
     """
 
@@ -70,6 +73,24 @@ class ReplayServer:
             port=self.port,
             checkpointer=checkpointer,
         )
+        if restore:
+            self._check_limits(limited)
+
+    def _check_limits(self, limited: bool) -> None:
+        """Refuses a restored table that keeps another ratio: Reverb saves it too."""
+        found = info.server_info(self.address)
+        for spec in self.table_specs:
+            wanted = dataclasses.astuple(spec.limiter(limited))
+            restored = dataclasses.astuple(info.limiter_of(found[spec.name]))
+            if not np.allclose(wanted, restored):
+                self.stop()
+                raise ValueError(
+                    f'table `{spec.name}` of the checkpoint must have the rate limiter '
+                    f'(samples per insert, min size, min and max difference) {wanted}, '
+                    f'got {restored}; resume the run as it was launched (in one thread '
+                    'or as a program) and with its ratio, or with '
+                    '--checkpoint.no-replay, which leaves its replay out.'
+                )
 
     @property
     def address(self) -> str:

@@ -107,8 +107,12 @@ class TableSpec:
             total += size
         return (total + _ITEM_BYTES) * self.max_size
 
-    def limiter(self) -> limits.Limiter:
-        """Returns the inequalities by which the table blocks."""
+    def limiter(self, limited: bool = True) -> limits.Limiter:
+        """Returns the inequalities by which the table blocks.
+
+        Args:
+            limited: False leaves out the ratio; a queue's limits always hold.
+        """
         if self.rate_limit is None:
             return limits.Limiter(
                 samples_per_insert=1.0,
@@ -116,6 +120,8 @@ class TableSpec:
                 min_diff=0.0,
                 max_diff=float(self.max_size),
             )
+        if not limited:
+            return limits.RateLimit(min_size=self.rate_limit.min_size).limiter()
         return self.rate_limit.limiter()
 
 
@@ -206,10 +212,7 @@ def to_reverb(spec: TableSpec, limited: bool = True) -> reverb.Table:
         'fifo': reverb.selectors.Fifo,
         'lowest_priority': reverb.selectors.MinHeap,
     }
-    if not limited and spec.rate_limit is not None:
-        limiter = limits.RateLimit(min_size=spec.rate_limit.min_size).limiter()
-    else:
-        limiter = spec.limiter()
+    limiter = spec.limiter(limited)
     columns = spec.signature and {
         name: tf.TensorSpec(column.shape, tf.as_dtype(column.dtype), name)
         for name, column in spec.signature.items()

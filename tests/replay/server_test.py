@@ -169,6 +169,18 @@ def test_checkpoint_that_was_cut_short_is_not_loaded(serve, tmp_path):
     assert second.statistics()[0].size == 4
 
 
+def test_restored_table_of_another_ratio_is_refused(serve, tmp_path):
+    first = serve(make_spec(), checkpoint_dir=tmp_path, limited=False)
+    insert(first.address, range(5))
+    first.checkpoint()
+    first.stop()
+    with pytest.raises(ValueError, match='resume the run as it was launched'):
+        serve(make_spec(), checkpoint_dir=tmp_path, restore=True)
+    again = serve(make_spec(), checkpoint_dir=tmp_path, restore=True, limited=False)
+    [table] = again.statistics()
+    assert (table.size, table.samples_per_insert) == (5, None)
+
+
 def test_folder_of_another_run_is_refused(serve, tmp_path):
     first = serve(make_spec(), checkpoint_dir=tmp_path)
     first.checkpoint()
