@@ -4,6 +4,7 @@ import ast
 import dataclasses
 import importlib
 import pathlib
+import re
 
 import numpy as np
 import pytest
@@ -148,23 +149,22 @@ def test_every_field_of_a_config_is_read_and_documented(name):
         for node in source.body
         if isinstance(node, ast.ClassDef) and node.name == 'Config'
     ]
-    reading = '\n'.join(
-        path.read_text()
-        for path in [
-            *folder.glob('*.py'),
-            *_FOLDER.parent.glob('components/*.py'),
-            *_FOLDER.parent.glob('launch/*.py'),
-        ]
-        if path.name != 'config.py'
-    ) + '\n'.join(
-        ast.unparse(node) for node in body if isinstance(node, ast.FunctionDef)
+    files = [*folder.glob('*.py'), *_FOLDER.parent.glob('components/*.py')]
+    files += _FOLDER.parent.glob('launch/*.py')
+    reading = '\n'.join(f.read_text() for f in files if f.name != 'config.py')
+    reading += '\n'.join(
+        ast.unparse(node).replace('self.', 'config.')
+        for node in body
+        # To check a field is not to use it.
+        if isinstance(node, ast.FunctionDef) and node.name != '__post_init__'
     )
     for i, node in enumerate(body):
         if isinstance(node, ast.AnnAssign):
             field = node.target.id
             following = body[i + 1]
             assert isinstance(following, ast.Expr), f'{field} has no docstring'
-            assert f'.{field}' in reading, f'nothing reads {field}'
+            read = re.search(rf'(config|agent)\.{field}\b', reading)
+            assert read, f'nothing reads {field}'
 
 
 @pytest.mark.parametrize('name', NAMES)
