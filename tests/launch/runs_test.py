@@ -208,6 +208,9 @@ def test_a_resumed_run_continues_its_counts(tmp_path):
     assert len(starts) == 2
     log = (folder.logs / 'learner.log').read_text()
     assert f'restored learner step {before["learner_steps"]}' in log
+    # Each run inserts some 900 items: the replay holds those of both.
+    nodes = progress.read(folder.status)['nodes']
+    assert nodes['replay_0']['metrics']['size'] > 1500
 
 
 def make_nan(seed):
