@@ -112,15 +112,17 @@ PAPER = Config(
 )
 
 # Pendulum-v1's rewards are in [-16.3, 0]. Noise that lasts gets it off the ground: a
-# scalar critic soon leads to full torque, where independent noise is clipped away.
+# scalar critic soon leads to full torque, where small, independent noise is clipped
+# away; a slow policy waits for its critic.
 PENDULUM = Config(
     reward_scale=0.1,
     batch_size=128,
     samples_per_insert=64.0,
     policy_sizes=(128, 128),
     critic_sizes=(128, 128),
-    policy_learning_rate=3e-4,
+    policy_learning_rate=1e-4,
     critic_learning_rate=3e-4,
+    noise_sigma=0.5,
     noise_theta=0.15,
 )
 
