@@ -486,7 +486,7 @@ def test_d3pg_swings_the_pendulum_up(tmp_path):
 @pytest.mark.timeout(1200)
 def test_with_a_support_that_holds_no_returns_it_fails(tmp_path):
     result = run_pendulum(tmp_path, max_actor_steps=20_000, vmin=-1.0, vmax=1.0)
-    assert result.evaluation_return < -600.0, result
+    assert result.evaluation_return < -400.0, result
 
 
 class Forever(dm_env.Environment):
