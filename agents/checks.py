@@ -3,13 +3,35 @@
 from __future__ import annotations
 
 import math
+import numbers
+import typing
 from typing import Any
+
+
+def choices(config: Any) -> None:
+    """Checks each field that is one of some literals."""
+    for name, hint in typing.get_type_hints(type(config)).items():
+        if typing.get_origin(hint) is typing.Literal:
+            known, value = typing.get_args(hint), getattr(config, name)
+            if value not in known:
+                raise ValueError(
+                    f'{name} must be one of {", ".join(map(repr, known))}, got '
+                    f'{value!r}.'
+                )
 
 
 def at_least_one(config: Any, *names: str) -> None:
     for name in names:
-        if getattr(config, name) < 1:
-            raise ValueError(f'{name} must be >= 1, got {getattr(config, name)}.')
+        value = getattr(config, name)
+        if not isinstance(value, numbers.Integral):
+            raise ValueError(f'{name} must be an integer, got {value!r}.')
+        if value < 1:
+            raise ValueError(f'{name} must be >= 1, got {value}.')
+
+
+def sizes(config: Any, name: str) -> None:
+    if any(size < 1 for size in getattr(config, name)):
+        raise ValueError(f'{name} must be >= 1, got {getattr(config, name)}.')
 
 
 def in_unit_interval(config: Any, *names: str) -> None:

@@ -42,7 +42,7 @@ def save(
     metadata: Mapping[str, Any] | None = None,
     keep: int = 1,
 ) -> pathlib.Path:
-    """Writes one checkpoint, then deletes all but the newest `keep`.
+    """Writes one checkpoint, then deletes all older ones but `keep` - 1 whole ones.
 
     Args:
         folder: made if it is absent; it must have one writer only.
@@ -77,7 +77,9 @@ def save(
         partial.unlink(missing_ok=True)
         raise
     _sync(folder)
-    for old in _paths(folder)[keep:]:
+    # What was cut short counts for nothing, and what was just written stays.
+    older = [p for p in _paths(folder) if p != path and zipfile.is_zipfile(p)]
+    for old in older[keep - 1 :]:
         old.unlink()
     return path
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
@@ -143,6 +144,13 @@ class ExperimentConfig:
                 _check_integer(getattr(self, name), 1, name)
         if self.max_seconds is not None:
             _check_above(self.max_seconds, 0, 'max_seconds')
+        for name in ('max_seconds', 'target_return'):
+            value = getattr(self, name)
+            if value is not None and not math.isfinite(value):
+                raise ValueError(
+                    f'{name} must be finite or None, got {value}; it would never be '
+                    'reached.'
+                )
         _check_integer(self.evaluation_episodes, 1, 'evaluation_episodes')
         _check_above(self.evaluation_period_seconds, 0, 'evaluation_period_seconds')
         budgets = 'max_actor_steps', 'max_learner_steps', 'max_seconds', 'target_return'
@@ -240,4 +248,18 @@ def check_together(experiment: ExperimentConfig, topology: Topology) -> None:
         raise ValueError(
             'evaluators must be 1 where target_return is set, got 0; nothing would '
             'measure the return.'
+        )
+
+
+def check_one_thread(topology: Topology) -> None:
+    """Refuses a topology that one thread cannot run.
+
+    Raises:
+        ValueError: if there is more than one actor or shard.
+    """
+    if (topology.num_actors, topology.replay_shards) != (1, 1):
+        raise ValueError(
+            'num_actors and replay_shards must be 1 in one thread, got '
+            f'{topology.num_actors} and {topology.replay_shards}; launch a program, or '
+            'raise envs_per_actor.'
         )

@@ -98,12 +98,12 @@ class LearnerWorker(core.VariableSource):
             self.learner.flush()
             self.save()
             self._checkpointer.wait()
-            self._save_policy()
             if self._checkpointer.error is not None:
                 raise RuntimeError(
                     'the last checkpoint was not written; the one before it is what '
                     f'can be resumed: {self._checkpointer.error}'
                 )
+            self._save_policy()
         self._control.done()
 
     def run(self) -> None:

@@ -57,17 +57,14 @@ def run_experiment(
         ValueError: if there is more than one actor or shard.
     """
     topology = topology or experiment_lib.Topology()
-    if (topology.num_actors, topology.replay_shards) != (1, 1):
-        raise ValueError(
-            'num_actors and replay_shards must be 1 in one thread, got '
-            f'{topology.num_actors} and {topology.replay_shards}; launch a program, or '
-            'raise envs_per_actor.'
-        )
+    experiment_lib.check_one_thread(topology)
     experiment_lib.check_together(experiment, topology)
     folder = (
         run_dir
         if isinstance(run_dir, run_folder.RunFolder)
-        else run_folder.open_folder(experiment, topology, run_dir, resume)
+        else run_folder.open_folder(
+            experiment, topology, run_dir, resume, one_thread=True
+        )
     )
     coordinator = coordinator_lib.Coordinator(
         progress.budget_of(experiment),

@@ -3,30 +3,17 @@
 from __future__ import annotations
 
 import datetime
+import fcntl
 import json
 import os
 import pathlib
-import platform
 import re
-import shlex
-import subprocess
-import sys
 from collections.abc import Collection
-from importlib import metadata
-from typing import Any
+from typing import IO, Any
 
 from repertory.components import checkpointing
-from repertory.launch import records
+from repertory.launch import provenance, records
 
-_PACKAGES = (
-    'repertory',
-    'tensorflow',
-    'dm-reverb',
-    'dm-launchpad',
-    'dm-sonnet',
-    'dm-env',
-    'numpy',
-)
 # What a resumed run may change without being asked: when it ends, what it shows.
 MAY_CHANGE = (
     'max_actor_steps',
@@ -56,6 +43,29 @@ class RunFolder:
         self.policy = self.path / 'policy'
         self.status = self.path / 'status.json'
         self.learning_curve = self.path / 'learning_curve.png'
+        self._lock: IO[str] | None = None
+
+    def hold(self) -> None:
+        """Keeps other processes from running here, while this object lives.
+
+        Raises:
+            ValueError: if another process does.
+        """
+        lock = open(self.path / 'lock', 'a+', encoding='utf-8')
+        try:
+            fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            lock.seek(0)
+            holder = lock.read().strip()
+            lock.close()
+            raise ValueError(
+                f'run_dir must not be in use, got {self.path}, where process {holder} '
+                'runs; wait for its end, or stop it.'
+            ) from None
+        lock.truncate(0)
+        lock.write(f'{os.getpid()}\n')
+        lock.flush()
+        self._lock = lock
 
     def load_config(self) -> Any:
         """Returns the config as it was read at the start.
@@ -91,6 +101,7 @@ def open_folder(
     topology: Any,
     run_dir: str | os.PathLike | None = None,
     resume: bool = False,
+    one_thread: bool = False,
 ) -> RunFolder:
     """Makes a run's folder, or opens it to resume; records what is run, and where.
 
@@ -99,6 +110,8 @@ def open_folder(
         topology: a Topology.
         run_dir: the folder; None makes one in `runs/`.
         resume: whether to continue the run in `run_dir`.
+        one_thread: whether one thread runs it, not a program; its replay is of no use
+            to the other, since Reverb restores the rate limiter too.
 
     Raises:
         ValueError: if there is nothing to resume, or the experiment is another one.
@@ -109,14 +122,16 @@ def open_folder(
             raise ValueError(
                 'run_dir must be given to resume, got None; name the folder of a run.'
             )
-        folder = open_for_resume(run_dir, experiment)
+        folder = open_for_resume(run_dir, experiment, one_thread=one_thread)
     else:
         names = {
             'agent': agent_name(experiment.agent),
             'environment': experiment.environment_name,
         }
         path = run_dir or default_path(**names, seed=experiment.seed)
-        folder = create(path, experiment, **names, seed=experiment.seed)
+        folder = create(
+            path, experiment, **names, seed=experiment.seed, one_thread=one_thread
+        )
     write_json(folder.topology, records.encode(topology))
     return folder
 
@@ -131,7 +146,13 @@ def default_path(
 
 
 def create(
-    path: str | os.PathLike, config: Any, *, agent: str, environment: str, seed: int
+    path: str | os.PathLike,
+    config: Any,
+    *,
+    agent: str,
+    environment: str,
+    seed: int,
+    one_thread: bool = False,
 ) -> RunFolder:
     """Makes the folder of a new run and records how it was started.
 
@@ -141,6 +162,7 @@ def create(
         agent: its name, for titles.
         environment: its name, for titles.
         seed: the experiment's.
+        one_thread: whether one thread runs it.
 
     Raises:
         FileExistsError: if there is something at `path` already.
@@ -152,10 +174,11 @@ def create(
             f'run_dir must be a new or empty folder, got {folder.path}, which is not '
             'empty; choose another, or resume the run that it holds.'
         )
+    folder.hold()
     write_json(folder.config, records.encode(config))
     names = {'agent': agent, 'environment': environment, 'seed': seed}
     # Last, since it is what makes the folder a run.
-    write_json(folder.run, {**names, 'starts': [_describe_start()]})
+    write_json(folder.run, {**names, 'starts': [provenance.describe_start(one_thread)]})
     return folder
 
 
@@ -165,6 +188,7 @@ def open_for_resume(
     *,
     may_change: Collection[str] = MAY_CHANGE,
     allow_changes: bool = False,
+    one_thread: bool = False,
 ) -> RunFolder:
     """Opens the folder of an earlier run and records the new start.
 
@@ -173,12 +197,26 @@ def open_for_resume(
         config: what the resumed run uses; None for the config as it was.
         may_change: fields, with all below them, in which `config` may differ.
         allow_changes: lets it differ in any field.
+        one_thread: whether one thread runs it, as it did before.
 
     Raises:
         FileNotFoundError: if `path` is not the folder of a run.
-        ValueError: if `config` differs where it must not, naming the fields.
+        ValueError: if `config` differs where it must not, naming the fields; if the
+            replay was saved by another kind of launch; if the run is still going on.
     """
     folder = open_run(path)
+    folder.hold()
+    description = folder.description()
+    before_in_one = description['starts'][-1].get('one_thread', one_thread)
+    changed_kind = before_in_one != one_thread
+    if changed_kind and (config is None or config.checkpoint.replay):
+        kinds = 'a program', 'one thread'
+        raise ValueError(
+            f'launch must be {kinds[before_in_one]} again to resume {folder.path} with '
+            f'its replay, got {kinds[one_thread]}: Reverb restores the rate limiter, '
+            'which is another; or leave the replay out, by checkpoint.replay = False '
+            '(--checkpoint.no-replay).'
+        )
     if config is not None:
         before = json.loads(folder.config.read_text())
         after = json.loads(json.dumps(records.encode(config)))
@@ -197,8 +235,7 @@ def open_for_resume(
                 f'of{lines}\nuse the old values, or allow changes.'
             )
         write_json(folder.config, after)
-    description = folder.description()
-    description['starts'].append(_describe_start())
+    description['starts'].append(provenance.describe_start(one_thread))
     write_json(folder.run, description)
     return folder
 
@@ -224,52 +261,3 @@ def write_json(path: pathlib.Path, value: Any) -> None:
     partial = path.with_name(f'{path.name}.tmp')
     partial.write_text(json.dumps(value, indent=2) + '\n')
     os.replace(partial, path)
-
-
-def _describe_start() -> dict[str, Any]:
-    now = datetime.datetime.now(datetime.timezone.utc)
-    versions = {'python': platform.python_version()}
-    for package in _PACKAGES:
-        try:
-            versions[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            versions[package] = 'not installed'
-    return {
-        'time': now.isoformat(timespec='seconds'),
-        'command': shlex.join([sys.executable, *sys.argv]),
-        'versions': versions,
-        'git': _git(),
-        'host': {
-            'system': platform.platform(),
-            'cpu': _cpu_model(),
-            'cores': len(os.sched_getaffinity(0)),
-            'memory_gib': round(
-                os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') / 2**30, 1
-            ),
-        },
-    }
-
-
-def _git() -> dict[str, Any] | None:
-    """Returns the commit of the working directory; None where there is none."""
-    try:
-        commit = _run('git', 'rev-parse', 'HEAD')
-        changed = _run('git', 'status', '--porcelain', '--untracked-files=no')
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return {'commit': commit, 'changed': bool(changed)}
-
-
-def _run(*command: str) -> str:
-    return subprocess.run(
-        command, capture_output=True, text=True, check=True, timeout=10
-    ).stdout.strip()
-
-
-def _cpu_model() -> str:
-    try:
-        lines = pathlib.Path('/proc/cpuinfo').read_text().splitlines()
-    except OSError:
-        lines = []
-    names = [line.split(':', 1)[1].strip() for line in lines if 'model name' in line]
-    return names[0] if names else platform.machine()

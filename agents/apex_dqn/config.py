@@ -59,6 +59,7 @@ class Config(builder.AgentConfig):
     """Exploration of evaluators."""
 
     def __post_init__(self):
+        checks.choices(self)
         checks.at_least_one(
             self,
             'n_step',
@@ -78,8 +79,7 @@ class Config(builder.AgentConfig):
         checks.not_negative(self, 'priority_exponent', 'epsilon_alpha')
         if not 0.0 < self.epsilon <= 1.0:
             raise ValueError(f'epsilon must be in (0, 1], got {self.epsilon}.')
-        if any(size < 1 for size in self.hidden_sizes):
-            raise ValueError(f'hidden_sizes must be >= 1, got {self.hidden_sizes}.')
+        checks.sizes(self, 'hidden_sizes')
         checks.replay_sizes(self)
 
     def rate_limit(self) -> limits.RateLimit:

@@ -79,6 +79,7 @@ class Config(builder.AgentConfig):
     """Environment steps of an actor between two parameter fetches."""
 
     def __post_init__(self):
+        checks.choices(self)
         checks.at_least_one(
             self,
             'n_step',

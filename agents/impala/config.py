@@ -71,6 +71,7 @@ class Config(builder.AgentConfig):
     """Environment steps of an actor between two parameter fetches."""
 
     def __post_init__(self):
+        checks.choices(self)
         checks.at_least_one(
             self, 'unroll_length', 'batch_size', 'core_size', 'variable_update_period'
         )
@@ -85,8 +86,7 @@ class Config(builder.AgentConfig):
             'max_gradient_norm',
             'learning_rate_decay_steps',
         )
-        if any(size < 1 for size in self.hidden_sizes):
-            raise ValueError(f'hidden_sizes must be >= 1, got {self.hidden_sizes}.')
+        checks.sizes(self, 'hidden_sizes')
         self.check_lanes(1)
 
     def check_lanes(self, num_lanes: int) -> None:

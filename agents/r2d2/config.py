@@ -73,6 +73,7 @@ class Config(builder.AgentConfig):
     """Environment steps of an actor between two parameter fetches."""
 
     def __post_init__(self):
+        checks.choices(self)
         checks.at_least_one(
             self,
             'trace_length',
@@ -107,8 +108,7 @@ class Config(builder.AgentConfig):
         checks.positive_or_none(self, 'max_gradient_norm')
         if not 0.0 < self.epsilon <= 1.0:
             raise ValueError(f'epsilon must be in (0, 1], got {self.epsilon}.')
-        if any(size < 1 for size in self.hidden_sizes):
-            raise ValueError(f'hidden_sizes must be >= 1, got {self.hidden_sizes}.')
+        checks.sizes(self, 'hidden_sizes')
         if self.sequence_period > self.trace_length:
             raise ValueError(
                 'sequence_period must be <= trace_length, got '

@@ -105,22 +105,35 @@ class SerialVectorEnvironment(core.VectorEnvironment):
         # Where dm_env has None, at FIRST, types.TimeStep has 0 and 1. Elsewhere None
         # becomes NaN, and is refused.
         firsts = [one.step_type is _FIRST for one in timesteps]
-        reward = np.array(
+        reward = self._scalars(
+            'reward',
             [0 if first else one.reward for one, first in zip(timesteps, firsts)],
-            np.float32,
         )
-        discount = np.array(
+        discount = self._scalars(
+            'discount',
             [1 if first else one.discount for one, first in zip(timesteps, firsts)],
-            np.float32,
         )
-        self._check_finite('reward', reward)
-        self._check_finite('discount', discount)
         self._ended = [one.step_type is _LAST for one in timesteps]
         step_type = np.frombuffer(
             bytearray([one.step_type for one in timesteps]), np.uint8
         )
         observation = self._stack([one.observation for one in timesteps])
         return types.TimeStep(step_type, reward, discount, observation)
+
+    def _scalars(self, name: str, values: list) -> np.ndarray:
+        try:
+            column = np.array(values, np.float32)
+        except (TypeError, ValueError):
+            column = np.empty(0, np.float32)
+        if column.shape != (self.num_lanes,):
+            for lane, value in enumerate(values):
+                if isinstance(value, str) or np.shape(value) != ():
+                    raise ValueError(
+                        f'{name} of lane {self._first_lane + lane} must be a number, '
+                        f'got {value!r} at step {self._num_steps}.'
+                    )
+        self._check_finite(name, column)
+        return column
 
     def _stack(self, observations: list[types.Nest]) -> types.Nest:
         if self._single_observation:

@@ -56,6 +56,8 @@ def main(arguments: Sequence[str]) -> int:
     request = _parse(list(arguments))
     if request is None:
         return 0
+    if request.launch == 'sync':
+        experiment_lib.check_one_thread(request.topology)
     experiment_lib.check_together(request.experiment, request.topology)
     # A wrong name, a missing package or ROM is found before anything starts.
     request.experiment.make_environment(request.experiment.seed).close()
@@ -64,6 +66,7 @@ def main(arguments: Sequence[str]) -> int:
         request.topology,
         request.resume or request.run_dir,
         resume=request.resume is not None,
+        one_thread=request.launch == 'sync',
     )
     print(f'run folder: {folder.path}', flush=True)
     folder.logs.mkdir(exist_ok=True)

@@ -139,6 +139,8 @@ def test_a_priority_written_back_changes_what_is_sampled():
         ({'priority_exponent': float('nan')}, 'priority_exponent must be >= 0'),
         ({'epsilon_alpha': -1.0}, 'epsilon_alpha must be >= 0'),
         ({'hidden_sizes': (0,)}, 'hidden_sizes must be >= 1'),
+        ({'n_step': 2.5}, 'n_step must be an integer, got 2.5'),
+        ({'loss': 'x'}, "loss must be one of 'huber', 'squared', got 'x'"),
         ({'batch_size': 30_000}, 'batch_size must be <= max_replay_size'),
     ],
 )

@@ -9,11 +9,13 @@ import sonnet as snt
 import tensorflow as tf
 import tree
 
+from baselines import r2d2_memory
 from repertory.agents.r2d2 import builder, config, loss
 from repertory.components import actor, core, environment_loop, specs, types
 from repertory.components.environments import vector
 from repertory.components.losses import sequences
 from repertory.components.networks import heads, memory, recurrent, torsos
+from repertory.launch import local
 from repertory.replay import datasets, rows, server, tables
 from repertory.replay.adders import sequence
 from tests import fakes, golden
@@ -593,3 +595,27 @@ def test_images_get_convolutions_beside_action_and_reward():
     zeros = tree.map_structure(tf.constant, specs.zeros(spec.observations, 2))
     values, _ = networks.q.step(zeros, networks.q.initial_state(2))
     assert values.shape == (2, 18)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize(
+    'variant',
+    [
+        pytest.param('stored_state', marks=pytest.mark.ci_slow),
+        'zero_state',
+        'feed_forward',
+    ],
+)
+def test_memory_needs_stored_states_and_burn_in(tmp_path, variant):
+    make = r2d2_memory.VARIANTS[variant]
+    experiment, topology = make(seed=0)
+    experiment = dataclasses.replace(experiment, target_return=r2d2_memory.TARGET)
+    local.run_experiment(experiment, topology, tmp_path / 'run')
+    accuracy = r2d2_memory.measure(tmp_path / 'run')['accuracy']
+    if variant == 'stored_state':
+        assert min(accuracy.values()) >= 0.9, accuracy
+    elif variant == 'zero_state':
+        assert max(accuracy[40], accuracy[48]) <= 0.7, accuracy
+    else:
+        assert max(accuracy.values()) <= 0.4, accuracy

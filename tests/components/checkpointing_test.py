@@ -181,3 +181,17 @@ def test_checkpointer_refuses_bad_settings(tmp_path):
         checkpointing.Checkpointer(tmp_path, 0)
     with pytest.raises(ValueError, match='keep must be >= 1, got 0'):
         checkpointing.Checkpointer(tmp_path, 1, keep=0)
+
+
+def test_a_damaged_checkpoint_costs_no_whole_one_its_place(tmp_path):
+    arrays = {'a': np.ones(3)}
+    checkpointing.save(tmp_path, 600, arrays, keep=2)
+    checkpointing.save(tmp_path, 860, arrays, keep=2)
+    damaged = tmp_path / 'step_000000000860.ckpt'
+    damaged.write_bytes(b'x' * 50)
+    # A resumed run goes on from 600, so that its next steps are below 860.
+    written = checkpointing.save(tmp_path, 700, arrays, keep=2)
+    assert checkpointing.latest(tmp_path) == written
+    assert (tmp_path / 'step_000000000600.ckpt').exists()
+    again = checkpointing.save(tmp_path, 800, arrays, keep=1)
+    assert checkpointing.latest(tmp_path) == again

@@ -27,6 +27,8 @@ def make(**fields):
         ({'seed': 1.5}, TypeError, 'seed must be an integer, got 1.5'),
         ({'max_actor_steps': 0}, ValueError, 'max_actor_steps must be >= 1, got 0'),
         ({'max_seconds': 0.0}, ValueError, 'max_seconds must be > 0, got 0.0'),
+        ({'target_return': float('nan')}, ValueError, 'target_return must be finite'),
+        ({'max_seconds': float('inf')}, ValueError, 'max_seconds must be finite'),
         ({'evaluation_episodes': 0}, ValueError, 'evaluation_episodes must be >= 1'),
         ({'max_actor_steps': None}, ValueError, 'the run would never end'),
     ],

@@ -99,6 +99,7 @@ def test_create_records_how_the_run_was_started(tmp_path, monkeypatch):
     assert start['host']['cores'] >= 1
     assert sorted(path.name for path in folder.path.iterdir()) == [
         'config.json',
+        'lock',
         'run.json',
     ]
 
@@ -195,3 +196,42 @@ def test_nothing_here_imports_tensorflow():
         "assert not {'tensorflow', 'reverb', 'matplotlib'} & set(sys.modules)\n"
     )
     subprocess.run([sys.executable, '-c', script], check=True, timeout=60)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Checkpoint:
+    replay: bool = True
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Saving(_Config):
+    checkpoint: _Checkpoint = _Checkpoint()
+
+
+def test_a_refused_resume_changes_no_record(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys.modules[__name__], '_Saving', _Saving, raising=False)
+    monkeypatch.setattr(sys.modules[__name__], '_Checkpoint', _Checkpoint, False)
+    folder = _create(tmp_path / 'run', _Saving())
+    before = folder.config.read_text(), folder.run.read_text()
+    with pytest.raises(ValueError, match='launch must be a program again'):
+        run_folder.open_for_resume(
+            folder.path, _Saving(max_actor_steps=9), one_thread=True
+        )
+    assert before == (folder.config.read_text(), folder.run.read_text())
+    without = _Saving(checkpoint=_Checkpoint(replay=False))
+    run_folder.open_for_resume(folder.path, without, one_thread=True)
+
+
+def test_a_run_that_goes_on_elsewhere_is_not_resumed(tmp_path):
+    folder = _create(tmp_path / 'run')
+    code = (
+        'import sys; from repertory.launch import run_folder\n'
+        'try: run_folder.open_for_resume(sys.argv[1])\n'
+        'except ValueError as error: print(error)'
+    )
+    command = [sys.executable, '-c', code, str(folder.path)]
+    output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert f'where process {os.getpid()} runs' in output
+    del folder
+    output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert output == ''
