@@ -166,7 +166,7 @@ def test_failed_update_is_raised_by_the_next_call(serve, monkeypatch):
     with pytest.raises(RuntimeError, match='priorities of table `other` could not be'):
         update(np.array([1], np.uint64), np.array([1.0]))
     update.close()
-    assert 'priorities' not in [thread.name for thread in threading.enumerate()]
+    assert not update._thread.is_alive()
 
 
 ONE = (np.array([1], np.uint64), np.array([1.0]))
