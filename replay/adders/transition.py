@@ -13,6 +13,9 @@ from repertory.replay.adders import episodes
 PriorityFn = Callable[[dict, np.ndarray, np.ndarray, dict], np.ndarray]
 
 
+_CHUNK_BYTES = 8192
+
+
 class TransitionAdder(core.Adder):
     """Writes a window of n + 1 rows for each step; the learner's graph sums it up.
 
@@ -69,8 +72,15 @@ class TransitionAdder(core.Adder):
         self._max_abs_reward = max_abs_reward
         # Steps of the running episode, by lane; -1 before its FIRST row.
         self._steps = np.full(num_lanes, -1)
+        window = n_step + 1
         self._writer = writers.RowWriter(
-            address, table, num_lanes, num_rows=n_step + 1, wait=wait
+            address,
+            table,
+            num_lanes,
+            num_rows=window,
+            wait=wait,
+            # Small rows cost by the chunk, large ones by what a sample unpacks.
+            chunk_length=max(window, min(4 * window, _CHUNK_BYTES // codec.num_bytes)),
         )
 
     @property
