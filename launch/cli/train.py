@@ -12,6 +12,7 @@ import logging
 import os
 import pathlib
 import pkgutil
+import shutil
 import signal
 import sys
 from collections.abc import Iterator, Sequence
@@ -90,12 +91,15 @@ def _print_last_lines(folder: run_folder.RunFolder) -> None:
 
         print(f'learning curve: {plots.plot_run(folder.path)}')
     print(f'logs:     {folder.logs}')
+    # Written so that it can be run as it stands, also where .venv is not active.
+    is_on_path = shutil.which('repertory') is not None
+    command = 'repertory' if is_on_path else f'{sys.executable} -m repertory'
     if folder.policy.exists():
-        print(f'evaluate: repertory eval {folder.path}')
+        print(f'evaluate: {command} eval {folder.path}')
     if folder.checkpoints.exists():
-        print(f'resume:   repertory train --resume {folder.path}')
+        print(f'resume:   {command} train --resume {folder.path}')
     if folder.csv.exists():
-        print(f'plot:     repertory plot {folder.path}')
+        print(f'plot:     {command} plot {folder.path}')
     sys.stdout.flush()
 
 

@@ -217,7 +217,6 @@ def test_the_paper_preset_has_the_papers_values():
 
 
 @pytest.mark.slow
-@pytest.mark.ci_slow
 @pytest.mark.timeout(900)
 def test_apex_dpg_swings_the_pendulum_up(tmp_path):
     result = local.run_experiment(

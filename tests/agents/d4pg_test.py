@@ -449,7 +449,6 @@ def run_pendulum(tmp_path, seed=0, max_actor_steps=60_000, **changes):
 
 
 @pytest.mark.slow
-@pytest.mark.ci_slow
 @pytest.mark.timeout(600)
 def test_d4pg_swings_the_pendulum_up(tmp_path):
     result = run_pendulum(tmp_path)

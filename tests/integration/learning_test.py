@@ -35,6 +35,16 @@ def test_the_demo_reaches_its_mark(tmp_path):
     assert (run_dir / 'learning_curve.png').stat().st_size > 10_000
 
 
+@pytest.mark.ci_slow
+@pytest.mark.timeout(600)
+def test_impala_learns_catch(tmp_path):
+    (make,) = importlib.import_module('baselines.impala_catch').VARIANTS.values()
+    config, topology = make(0)
+    config = dataclasses.replace(config, target_return=0.9)
+    result = local.run_experiment(config, topology, tmp_path / 'run')
+    assert result.reason.startswith('target_return'), result
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize('seed', [0, 1, 2])
