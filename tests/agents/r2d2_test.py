@@ -602,7 +602,7 @@ def test_images_get_convolutions_beside_action_and_reward():
 @pytest.mark.parametrize(
     'variant',
     [
-        pytest.param('stored_state', marks=pytest.mark.ci_slow),
+        'stored_state',
         'zero_state',
         'feed_forward',
     ],
