@@ -29,8 +29,10 @@ def test_the_ladder_runs_over_all_lanes_of_all_actors():
     assert one.epsilons(core.Role(evaluation=True, num_lanes=2)) == [0.0, 0.0]
 
 
-@pytest.mark.parametrize('clip', [None, 0.5])
-def test_an_actors_priority_is_what_the_learner_would_compute(clip):
+@pytest.mark.parametrize(
+    ('n_step', 'clip'), [(1, None), (3, None), (3, 0.5), (5, None)]
+)
+def test_an_actors_priority_is_what_the_learner_would_compute(n_step, clip):
     # Lengths below n, truncated and terminated ends, and lanes out of step.
     episodes = [[1.0, -2.0], [0.5], [1, 2, 3, 4, 5, 6, 7], [0.1, 0.2, 0.3]]
     lanes = [
@@ -43,6 +45,7 @@ def test_an_actors_priority_is_what_the_learner_would_compute(clip):
         samples_per_insert=None,
         batch_size=32,
         updates_per_call=1,
+        n_step=n_step,
         max_abs_reward=clip,
         discount=0.9,
         priority_exponent=1.0,
