@@ -37,18 +37,18 @@ def sequence_loss(
         config: gives lengths, n, discount and the exponents.
     """
     rows: types.Row = observations.time_major(sample.data.rows)
-    reset = tf.equal(rows.step_type, types.StepType.FIRST)
+    burn_in = config.burn_in_length
+    # No sequence crosses an episode's end: none begins within the trace.
+    reset = tf.equal(rows.step_type[: burn_in + 1], types.StepType.FIRST)
 
     def unroll(network):
         state = sample.data.state
         if config.zero_state:
             state = network.q.initial_state(tf.shape(reset)[1])
-        return network.q.unroll(
-            rows.observation, state, reset, burn_in=config.burn_in_length
-        )
+        return network.q.unroll(rows.observation, state, reset, burn_in)
 
     q = unroll(online)  # [T + 1, B, A]
-    trace = tree.map_structure(lambda x: x[config.burn_in_length :], rows)
+    trace = tree.map_structure(lambda x: x[burn_in:], rows)
     td = td_errors(q, unroll(target), trace, config)
     weights = priorities.importance_weights(
         sample.info.probability, config.importance_sampling_exponent

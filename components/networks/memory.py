@@ -22,7 +22,7 @@ class NoMemory:
         return inputs, state
 
     def unroll(
-        self, inputs: tf.Tensor, state: tuple[()], reset: tf.Tensor
+        self, inputs: tf.Tensor, state: tuple[()], reset: tf.Tensor | None
     ) -> tuple[tf.Tensor, tuple[()]]:
         return inputs, state
 
@@ -69,17 +69,24 @@ class RecurrentNetwork(snt.Module):
         Args:
             observation: [T, N, ...].
             state: [N, ...], before the first observation.
-            reset: bool [T, N]; where True the initial state comes before that step.
+            reset: bool [R, N], R <= T; where True the initial state comes before that
+                step. Later steps are never reset: where that is known it saves time.
             burn_in: steps at the start that only bring the state up to date: they give
                 no outputs, and no gradient flows through them.
         """
         if burn_in:
-            features = observations.over_time(
-                self._torso, tree.map_structure(lambda x: x[:burn_in], observation)
-            )
-            _, state = self._core.unroll(features, state, reset[:burn_in])
+            before = tree.map_structure(lambda x: x[:burn_in], observation)
+            _, state = self._remember(before, state, reset[:burn_in])
             state = tree.map_structure(tf.stop_gradient, state)
             observation = tree.map_structure(lambda x: x[burn_in:], observation)
-        features = observations.over_time(self._torso, observation)
-        outputs, _ = self._core.unroll(features, state, reset[burn_in:])
+        outputs, _ = self._remember(observation, state, reset[burn_in:])
         return observations.over_time(self._head, outputs)
+
+    def _remember(self, observation, state, reset):
+        features = observations.over_time(self._torso, observation)
+        length = reset.shape[0]
+        if length == features.shape[0]:
+            return self._core.unroll(features, state, reset)
+        first, state = self._core.unroll(features[:length], state, reset)
+        rest, state = self._core.unroll(features[length:], state, None)
+        return tf.concat([first, rest], axis=0), state

@@ -332,7 +332,7 @@ def test_burn_in_refreshes_each_networks_state_without_gradient(networks):
     values = {}
     with tf.GradientTape() as tape:
         for name, network in (('q', online), ('target_q', target)):
-            reset = tf.zeros([7, 1], tf.bool)
+            reset = tf.zeros([1, 1], tf.bool)
             observation = tf.transpose(trace.observation, [1, 0, 2])
             values[name] = network.q.unroll(observation, after_burn_in(network), reset)
         error = sequences.double_q_td_errors(

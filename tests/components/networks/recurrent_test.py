@@ -5,7 +5,7 @@ import pytest
 import sonnet as snt
 import tensorflow as tf
 
-from repertory.components.networks import recurrent
+from repertory.components.networks import memory, recurrent
 
 T, N, F, H = 7, 4, 5, 6
 
@@ -86,6 +86,24 @@ def test_unroll_is_step_after_step(core, data, static, graph):
         np.testing.assert_allclose(got, want, rtol=1e-5, atol=2e-6)
 
 
+@pytest.mark.parametrize('static', [False, True])
+def test_no_reset_is_as_a_reset_nowhere(core, data, static):
+    inputs, state, reset = data
+    nowhere = tf.zeros_like(reset)
+    expected, actual = (
+        with_gradients(
+            core, lambda i, s, r=r: core.unroll(i, s, r, static), inputs, state
+        )
+        for r in (nowhere, None)
+    )
+    assert len(actual) == len(expected)
+    for got, want in zip(actual, expected, strict=True):
+        # Without any reset no gradient reaches a trainable initial state.
+        want = tf.zeros([]) if want is None else want
+        got = tf.zeros_like(want) if got is None else got
+        np.testing.assert_allclose(got, want, rtol=1e-5, atol=2e-6)
+
+
 def test_a_trainable_initial_state_learns_only_where_lanes_are_reset(data):
     inputs, state, reset = data
     core = recurrent.LSTM(H, trainable_initial_state=True)
@@ -97,6 +115,19 @@ def test_a_trainable_initial_state_learns_only_where_lanes_are_reset(data):
         assert len(variables) == 2
         for gradient in tape.gradient(loss, variables):
             assert (np.abs(gradient).max() > 0) == moved
+
+
+def test_a_short_reset_leaves_later_steps_alone(core, data):
+    inputs, state, reset = data
+    network = memory.RecurrentNetwork(lambda x: x, core, lambda x: x)
+    padded = tf.concat([reset[:3], tf.zeros_like(reset[3:])], axis=0)
+    for burn_in in (0, 2):
+        np.testing.assert_allclose(
+            network.unroll(inputs, state, reset[:3], burn_in),
+            network.unroll(inputs, state, padded, burn_in),
+            rtol=1e-5,
+            atol=2e-6,
+        )
 
 
 def test_the_shapes_may_be_unknown_when_the_graph_is_traced(core, data):
