@@ -3,7 +3,9 @@
 Ours drives many lanes of Catch, the peer (dm-acme 0.4.0's DQN actor) one, as each is
 made to. Both build 5-step transitions and write them to a prioritized Reverb table in
 another process; both networks have two hidden layers of 50 units, ours the two dueling
-streams besides; both run in one thread of TensorFlow. The two run in turn.
+streams besides; both run in one thread of TensorFlow. The two run in turn. R2D2's
+actors have a layer, an LSTM and dueling streams of 64 units on both sides, and write
+sequences of 25 steps every 8.
 
     python -m benchmarks.actor --pairs 5 --seconds 10
 """
@@ -25,7 +27,9 @@ def measure(side: harness.Side, options: list[str], seconds: float) -> dict:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument('--agent', choices=('apex_dqn', 'd4pg'), default='apex_dqn')
+    parser.add_argument(
+        '--agent', choices=('apex_dqn', 'd4pg', 'r2d2'), default='apex_dqn'
+    )
     parser.add_argument('--pairs', type=int, default=5)
     parser.add_argument('--seconds', type=float, default=10.0)
     parser.add_argument('--lanes', type=int, default=16)

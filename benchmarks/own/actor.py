@@ -1,4 +1,4 @@
-"""Our side of benchmarks/actor.py: Ape-X DQN's actor on Catch, or D4PG's on
+"""Our side of benchmarks/actor.py: Ape-X DQN's or R2D2's actor on Catch, or D4PG's on
 cartpole:swingup; no learner.
 
 `serve` holds the table in one process, `act` runs the actor in another; each prints
@@ -14,7 +14,7 @@ import time
 
 import tensorflow as tf
 
-from repertory.agents import apex_dqn, d4pg
+from repertory.agents import apex_dqn, d4pg, r2d2
 from repertory.components import actor, core, environment_loop, specs
 from repertory.components.environments import catch, registry, vector
 from repertory.replay import server
@@ -31,6 +31,8 @@ def _config(args: argparse.Namespace):
         return d4pg.Config(
             **common, policy_sizes=(256, 256, 256), critic_sizes=(512, 512, 256)
         )
+    if args.agent == 'r2d2':
+        return r2d2.Config(**common, action_reward=False)
     return apex_dqn.Config(**common, hidden_sizes=tuple(args.hidden_sizes))
 
 
@@ -94,7 +96,9 @@ def act(args: argparse.Namespace) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument('--agent', choices=('apex_dqn', 'd4pg'), default='apex_dqn')
+    parser.add_argument(
+        '--agent', choices=('apex_dqn', 'd4pg', 'r2d2'), default='apex_dqn'
+    )
     parser.add_argument('--n-step', type=int, default=5)
     parser.add_argument('--hidden-sizes', type=int, nargs='*', default=[50, 50])
     parser.add_argument('--lanes', type=int, default=16)

@@ -1,8 +1,8 @@
-"""The peer's side of benchmarks/actor.py: dm-acme's DQN or D4PG actor.
+"""The peer's side of benchmarks/actor.py: dm-acme's DQN, D4PG or R2D2 actor.
 
 Runs under the environment that setup_peer.sh makes. `serve` holds the table in one
 process, `act` runs the actor in another; each prints one line of JSON. The actor,
-the adder and the table are those of acme/agents/tf/{dqn,d4pg}/agent.py.
+the adder and the table are those of acme/agents/tf/{dqn,d4pg,r2d2}/agent.py.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from acme.adders import reverb as adders
 from acme.agents.tf import actors
 from acme.agents.tf.d4pg import agent as d4pg
 from acme.agents.tf.d4pg import networks
+from acme.tf import networks as tf_networks
 from acme.tf import utils
 
 from repertory.components.environments import catch, registry
@@ -28,6 +29,8 @@ from repertory.components.environments import catch, registry
 _EPSILON = 0.05
 _SIGMA = 0.3
 _DISCOUNT = 0.99
+# R2D2's: 8 steps to burn in, 16 to train, and an observation more.
+_SEQUENCE_LENGTH, _PERIOD, _UNITS = 25, 8, 64
 
 
 class _Client(reverb.Client):
@@ -54,13 +57,53 @@ def _make_policy(args: argparse.Namespace, spec) -> snt.Module:
         )
         made.init(spec)
         return made.make_policy(spec, sigma=_SIGMA)
+    if args.agent == 'r2d2':
+        return snt.DeepRNN([_make_core(spec), _epsilon_greedy])
     network = snt.Sequential(
         [snt.Flatten(), snt.nets.MLP([*args.hidden_sizes, spec.actions.num_values])]
     )
     utils.create_variables(network, [spec.observations])
-    return snt.Sequential(
-        [network, lambda q: trfl.epsilon_greedy(q, epsilon=_EPSILON).sample()]
+    return snt.Sequential([network, _epsilon_greedy])
+
+
+def _epsilon_greedy(q: tf.Tensor) -> tf.Tensor:
+    return trfl.epsilon_greedy(q, epsilon=_EPSILON).sample()
+
+
+def _make_core(spec) -> snt.RNNCore:
+    network = snt.DeepRNN(
+        [
+            snt.Flatten(),
+            snt.nets.MLP([_UNITS], activate_final=True),
+            snt.LSTM(_UNITS),
+            tf_networks.DuellingMLP(spec.actions.num_values, [_UNITS]),
+        ]
     )
+    utils.create_variables(network, [spec.observations])
+    return network
+
+
+def _make_signature(args: argparse.Namespace):
+    spec = acme.make_environment_spec(_environment(args, 0))
+    if args.agent != 'r2d2':
+        return adders.NStepTransitionAdder.signature(spec)
+    state = utils.squeeze_batch_dim(_make_core(spec).initial_state(1))
+    return adders.SequenceAdder.signature(
+        spec, {'core_state': state}, sequence_length=_SEQUENCE_LENGTH
+    )
+
+
+def _make_actor(args: argparse.Namespace, spec):
+    policy, client = _make_policy(args, spec), _Client(args.address)
+    if args.agent == 'r2d2':
+        adder = adders.SequenceAdder(
+            client=client, period=_PERIOD, sequence_length=_SEQUENCE_LENGTH
+        )
+        return actors.RecurrentActor(policy, adder)
+    adder = adders.NStepTransitionAdder(
+        client=client, n_step=args.n_step, discount=_DISCOUNT
+    )
+    return actors.FeedForwardActor(policy, adder)
 
 
 def serve(args: argparse.Namespace) -> None:
@@ -68,14 +111,12 @@ def serve(args: argparse.Namespace) -> None:
     table = reverb.Table(
         name=adders.DEFAULT_PRIORITY_TABLE,
         sampler=reverb.selectors.Prioritized(0.6)
-        if args.agent == 'apex_dqn'
+        if args.agent != 'd4pg'
         else reverb.selectors.Uniform(),
         remover=reverb.selectors.Fifo(),
         max_size=1_000_000,
         rate_limiter=reverb.rate_limiters.MinSize(1),
-        signature=adders.NStepTransitionAdder.signature(
-            acme.make_environment_spec(_environment(args, 0))
-        ),
+        signature=_make_signature(args),
     )
     server = reverb.Server([table])
     print(json.dumps({'address': f'localhost:{server.port}'}), flush=True)
@@ -91,11 +132,7 @@ def act(args: argparse.Namespace) -> None:
     tf.config.threading.set_inter_op_parallelism_threads(1)
     tf.random.set_seed(args.seed)
     environment = _environment(args, args.seed)
-    spec = acme.make_environment_spec(environment)
-    adder = adders.NStepTransitionAdder(
-        client=_Client(args.address), n_step=args.n_step, discount=_DISCOUNT
-    )
-    actor = actors.FeedForwardActor(_make_policy(args, spec), adder)
+    actor = _make_actor(args, acme.make_environment_spec(environment))
 
     def run(seconds: float) -> tuple[int, float]:
         steps, start = 0, time.perf_counter()
@@ -117,7 +154,9 @@ def act(args: argparse.Namespace) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument('--agent', choices=('apex_dqn', 'd4pg'), default='apex_dqn')
+    parser.add_argument(
+        '--agent', choices=('apex_dqn', 'd4pg', 'r2d2'), default='apex_dqn'
+    )
     commands = parser.add_subparsers(required=True)
     commands.add_parser('serve').set_defaults(run=serve)
     acting = commands.add_parser('act')
