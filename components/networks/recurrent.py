@@ -74,7 +74,7 @@ class LSTM(snt.Module):
         Raises:
             ValueError: if the shapes do not fit, or T is unknown and `static` is set.
         """
-        shapes = [(inputs, ('T', 'N', 'F'))]
+        shapes: list[tuple] = [(inputs, ('T', 'N', 'F'))]
         if reset is not None:
             shapes.append((reset, ('T', 'N')))
         tf.debugging.assert_shapes(
