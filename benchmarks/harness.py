@@ -129,8 +129,9 @@ def write(name: str, seed: int, values: dict[str, Any]) -> pathlib.Path:
     """Writes results/NAME.json: the values, and what they were measured with."""
     RESULTS.mkdir(parents=True, exist_ok=True)
     path = RESULTS / f'{name}.json'
+    module = pathlib.Path(sys.argv[0]).stem  # Not always the name of the results.
     record = {
-        'command': ' '.join(['python', '-m', f'benchmarks.{name}', *sys.argv[1:]]),
+        'command': ' '.join(['python', '-m', f'benchmarks.{module}', *sys.argv[1:]]),
         'commit': _git('rev-parse', 'HEAD'),
         'uncommitted_changes': bool(_git('status', '--porcelain', '-uno')),
         'date': time.strftime('%Y-%m-%d', time.gmtime()),
