@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 import logging
 import threading
 import time
@@ -12,13 +11,15 @@ from typing import Any
 
 from repertory.components import core
 from repertory.launch import coordinator as coordinator_lib
-from repertory.launch import progress
+from repertory.launch import leases, progress
 
 _PERIOD_SECONDS = 0.25
 _FIRST_LOG_SECONDS = 5.0
 _LOG_PERIOD_SECONDS = 30.0
 _WAIT_SECONDS = 3.0  # A wait that has not been repeated for so long is over.
-_LEASE_SECONDS = 1.0  # How much work is leased ahead.
+_ORPHANED_SECONDS = 1.5  # Asked to stop, and no answer for so long: nobody is left.
+_CLOSE_SECONDS = 1.0
+_DELIVERY_SECONDS = 10.0
 
 _logger = logging.getLogger(__name__)
 
@@ -38,8 +39,9 @@ class NodeControl:
         coordinator: Any,
         *,
         background: bool = True,
-        unreachable_seconds: float = 20.0,
+        unreachable_seconds: float = 60.0,
         start_seconds: float = 300.0,
+        asked_to_stop: Callable[[], bool] = lambda: False,
         clock: Callable[[], float] = time.monotonic,
     ):
         """Begins the heartbeats.
@@ -51,6 +53,7 @@ class NodeControl:
             background: whether a thread exchanges the heartbeats.
             unreachable_seconds: without an answer for so long, the role fails.
             start_seconds: the same until the first answer.
+            asked_to_stop: if so, and no coordinator answers any more, the run is over.
             clock: seconds, for tests.
         """
         self.role = role
@@ -58,18 +61,14 @@ class NodeControl:
         self._background = background
         self._unreachable_seconds = unreachable_seconds
         self._start_seconds = start_seconds
+        self._asked_to_stop = asked_to_stop
         self._clock = clock
         self._incarnation = uuid.uuid4().hex
         self._changed = threading.Condition(threading.RLock())
         self._wake = threading.Event()
-        self._exchange = threading.Lock()
+        self._begun = self._answered = 0  # Heartbeats.
         self._phase = 'run'
-        self._lease = 0
-        self._in_flight = 0
-        self._quantum = 0  # The most steps that were ever taken at once.
-        self._exhausted = False
-        self._held_up = False  # In a wait, where a lease is of no use.
-        self._own: collections.Counter[str] = collections.Counter()
+        self._lease = leases.Lease(clock)
         self._counts: dict[str, float] = {}
         self._metrics: dict[str, Any] = {}
         self._waits_for = ''
@@ -77,8 +76,7 @@ class NodeControl:
         self._next_log = _FIRST_LOG_SECONDS
         self._done = self._closed = False
         self._failure: Exception | None = None
-        self._last_answer = self._last_beat = self._rate_time = clock()
-        self._rate_steps, self._rate = 0, 0.0
+        self._last_answer = self._last_beat = clock()
         self._thread = None
         if background:
             self._thread = threading.Thread(
@@ -104,7 +102,7 @@ class NodeControl:
 
     @property
     def counts(self) -> dict[str, float]:
-        """Totals of the whole run as last heard of: `actor_steps`, `seconds`, ..."""
+        """Totals of the run as last heard of: `actor_steps`, `seconds`, ..."""
         self._exchange_if_due()
         with self._changed:
             return dict(self._counts)
@@ -119,13 +117,9 @@ class NodeControl:
         """
         begin = self._clock()
         with self._changed:
-            self._quantum = max(self._quantum, number)
             while not self.stopping:
-                self._held_up = False
-                if self._lease >= number or (self._exhausted and self._lease > 0):
-                    self._lease -= number
-                    self._in_flight += number
-                    if self._lease < self._wanted_lease() // 2:
+                if self._lease.take(number):
+                    if self._lease.is_low:
                         self._wake.set()
                     return number
                 if self._clock() - begin > _FIRST_LOG_SECONDS:
@@ -141,9 +135,7 @@ class NodeControl:
         began, go back to the lease.
         """
         with self._changed:
-            self._lease += self._in_flight - steps
-            self._in_flight = 0
-            self._own.update(steps=steps, **others)
+            self._lease.count(steps, **others)
 
     def report(self, values: Mapping[str, Any]) -> None:
         """Sends the newest metrics with the next heartbeat."""
@@ -170,8 +162,7 @@ class NodeControl:
         if waited_seconds >= _FIRST_LOG_SECONDS:
             self._note_wait(reason)
             with self._changed:
-                # Others may need the steps: they may be what this role waits for.
-                self._held_up, self._lease = True, 0
+                self._lease.give_back()
 
     def wait_until(self, phase: str, seconds: float | None = None) -> bool:
         """Returns True in `phase` or a later one, False if `seconds` pass before.
@@ -194,7 +185,7 @@ class NodeControl:
         """Says that the role has done its part of ending the run."""
         if not self._done:
             self._done = True
-            self._beat()
+            self._deliver()
 
     def close(self) -> None:
         """Sends the last news and ends the thread; may be called twice."""
@@ -202,8 +193,13 @@ class NodeControl:
             return
         self._closed = True
         self._wake.set()
-        if self._thread is not None:
-            self._thread.join()
+        if self._thread is None:
+            self._say_goodbye()
+        else:
+            # No longer: a call to a coordinator that is gone lasts until its time-out.
+            self._thread.join(_CLOSE_SECONDS)
+
+    def _say_goodbye(self) -> None:
         if self._phase != 'exit':  # The coordinator waits for nobody in that phase.
             self._beat()
 
@@ -219,16 +215,36 @@ class NodeControl:
             self._wake.set()
             self._changed.wait(seconds)
             return
-        before = self._lease, self._phase
+        before = self._lease.steps, self._phase
         self._beat()
-        if before == (self._lease, self._phase):
+        if before == (self._lease.steps, self._phase):
             time.sleep(min(seconds, 0.02))
+
+    def _deliver(self) -> None:
+        """Returns once the coordinator has the news, or seems not to be there."""
+        if not self._background:
+            self._beat()
+            return
+        end = self._clock() + _DELIVERY_SECONDS
+        with self._changed:
+            needed = self._begun + 1
+            while self._answered < needed and self._clock() < end:
+                if self._phase == 'exit' or self._orphaned():
+                    return
+                self._pause(0.1)
 
     def _note_wait(self, reason: str) -> None:
         with self._changed:
             self._waits_for, self._waited_at = reason, self._clock()
 
+    def _orphaned(self) -> bool:
+        silent = self._clock() - self._last_answer
+        return silent > _ORPHANED_SECONDS and self._asked_to_stop()
+
     def _check(self) -> None:
+        if self._orphaned():
+            self._phase = 'exit'
+            return
         silent = self._clock() - self._last_answer
         patience = self._unreachable_seconds if self._counts else self._start_seconds
         if silent > patience:
@@ -237,16 +253,6 @@ class NodeControl:
                 f'last error: {self._failure}. {self.role} stops.'
             ) from self._failure
 
-    def _wanted_lease(self) -> int:
-        return max(2 * self._quantum, int(self._rate * _LEASE_SECONDS))
-
-    def _measure_rate(self) -> None:
-        now = self._clock()
-        if now - self._rate_time >= _PERIOD_SECONDS:
-            steps = self._own['steps']
-            self._rate = (steps - self._rate_steps) / (now - self._rate_time)
-            self._rate_time, self._rate_steps = now, steps
-
     def _exchange_if_due(self) -> None:
         due = self._clock() - self._last_beat >= _PERIOD_SECONDS
         if not self._background and (due or not self._counts):
@@ -254,43 +260,36 @@ class NodeControl:
 
     def _beat(self) -> None:
         """Exchanges one heartbeat; errors are kept, and raised once they last."""
-        with self._exchange:
+        with self._changed:
+            self._begun = number = self._begun + 1
+            metrics, self._metrics = self._metrics, {}
+            if self._clock() - self._waited_at > _WAIT_SECONDS:
+                self._waits_for = ''
+            news = {
+                **self._lease.news(),
+                'metrics': metrics,
+                'waits_for': self._waits_for,
+                'done': self._done,
+                'leaves': self._closed,
+            }
+        self._last_beat = self._clock()
+        try:
+            answer = self._coordinator.heartbeat(self.role, self._incarnation, **news)
+        # Courier raises a type of its own making for anything at all.
+        except Exception as error:
+            if isinstance(self._coordinator, coordinator_lib.Coordinator):
+                raise
             with self._changed:
-                self._measure_rate()
-                metrics, self._metrics = self._metrics, {}
-                if self._clock() - self._waited_at > _WAIT_SECONDS:
-                    self._waits_for = ''
-                news = {
-                    'counts': dict(self._own),
-                    'lease': self._lease + self._in_flight,
-                    'wanted': max(0, self._wanted_lease() - self._lease)
-                    if self._quantum and not self._held_up
-                    else 0,
-                    'metrics': metrics,
-                    'waits_for': self._waits_for,
-                    'done': self._done,
-                    'leaves': self._closed,
-                }
-            self._last_beat = self._clock()
-            try:
-                answer = self._coordinator.heartbeat(
-                    self.role, self._incarnation, **news
-                )
-            # Courier raises a type of its own making for anything at all.
-            except Exception as error:
-                if isinstance(self._coordinator, coordinator_lib.Coordinator):
-                    raise
-                with self._changed:
-                    self._failure = error
-                    self._metrics = {**metrics, **self._metrics}
-                    self._changed.notify_all()
-                return
-            with self._changed:
-                self._last_answer = self._clock()
-                self._lease += answer['granted']
-                self._exhausted = answer['exhausted']
-                self._phase, self._counts = answer['phase'], answer['counts']
+                self._failure = error
+                self._metrics = {**metrics, **self._metrics}
                 self._changed.notify_all()
+            return
+        with self._changed:
+            self._answered = number
+            self._last_answer = self._clock()
+            self._lease.grant(answer['granted'], answer['exhausted'])
+            self._phase, self._counts = answer['phase'], answer['counts']
+            self._changed.notify_all()
 
     def _beat_for_ever(self) -> None:
         while not self._closed:
@@ -298,3 +297,4 @@ class NodeControl:
             time.sleep(0.02)  # However often leases run out.
             self._wake.wait(_PERIOD_SECONDS)
             self._wake.clear()
+        self._say_goodbye()

@@ -26,6 +26,7 @@ from repertory.launch import progress, run_folder
 
 _GIVE_UP_SECONDS = 120.0
 _TICK_SECONDS = 0.1
+_LINGER_SECONDS = 0.3
 _REPLAY_REPORT_SECONDS = 1.0
 
 
@@ -71,6 +72,7 @@ class CoordinatorNode:
             self._coordinator.tick()
             time.sleep(_TICK_SECONDS)
         self._coordinator.write_status()
+        time.sleep(_LINGER_SECONDS)  # For the answers that are on their way.
         if self._coordinator.failure:
             raise RuntimeError(self._coordinator.failure)
 
@@ -82,7 +84,7 @@ class _Replay:
         from repertory.launch import wiring
 
         self._coordinator = coordinator
-        self._control = control_lib.NodeControl(role, coordinator)
+        self._control = _control(role, coordinator)
         self._server = wiring.build_replay(
             plan.experiment,
             plan.topology,
@@ -137,7 +139,7 @@ class LearnerNode:
                 _Replay(plan, f'replay_{index}', address, coordinator)
                 for index, address in enumerate(resolved)
             ]
-        self._control = control_lib.NodeControl('learner', coordinator)
+        self._control = _control('learner', coordinator)
         self._worker = wiring.build_learner(
             plan.experiment,
             plan.topology,
@@ -192,7 +194,7 @@ def run_actor(
     from repertory.launch import wiring
 
     role = core.Role(actor_index=index).name
-    with control_lib.NodeControl(role, coordinator) as control:
+    with _control(role, coordinator) as control:
         with contextlib.suppress(core.Stopped):
             wiring.build_actor(
                 plan.experiment,
@@ -210,7 +212,7 @@ def run_evaluator(plan: Plan, learner: Any, coordinator: Any) -> None:
     _configure('evaluator')
     from repertory.launch import wiring
 
-    with control_lib.NodeControl('evaluator', coordinator) as control:
+    with _control('evaluator', coordinator) as control:
         with contextlib.suppress(core.Stopped):
             wiring.build_evaluator(
                 plan.experiment,
@@ -220,6 +222,12 @@ def run_evaluator(plan: Plan, learner: Any, coordinator: Any) -> None:
                 plan.run_dir,
             ).run()
         control.done()
+
+
+def _control(role: str, coordinator: Any) -> control_lib.NodeControl:
+    # Of this thread: where nodes are threads, each has an event of its own.
+    asked = lp.stop_event()
+    return control_lib.NodeControl(role, coordinator, asked_to_stop=asked.is_set)
 
 
 def _configure(group: str) -> None:

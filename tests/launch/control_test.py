@@ -119,6 +119,42 @@ def test_an_unreachable_coordinator_is_an_error_that_says_so():
             control.take_steps(1)
 
 
+class Hanging:
+    """A coordinator that answers once, and then takes calls without an answer."""
+
+    def __init__(self):
+        self.calls = 0
+        self.over = threading.Event()
+
+    def heartbeat(self, *unused, **also_unused):
+        self.calls += 1
+        if self.calls > 1:
+            self.over.wait(20)
+        return {'phase': 'run', 'granted': 0, 'exhausted': False, 'counts': {'a': 1}}
+
+
+def test_who_is_asked_to_stop_ends_without_a_coordinator_that_is_gone():
+    coordinator, asked = Hanging(), threading.Event()
+    begin = time.monotonic()
+    with control_lib.NodeControl(
+        'replay_0', coordinator, asked_to_stop=asked.is_set
+    ) as control:
+        assert not control.wait_until('exit', seconds=0.5)
+        asked.set()
+        assert control.wait_until('exit', seconds=10)
+        control.done()
+    assert time.monotonic() - begin < 0.5 + 4.0  # What the launcher gives.
+    assert coordinator.calls == 2
+    coordinator.over.set()
+
+
+def test_without_being_asked_to_stop_a_silent_coordinator_is_waited_for():
+    coordinator = Hanging()
+    with control_lib.NodeControl('replay_0', coordinator) as control:
+        assert not control.wait_until('exit', seconds=3)
+        coordinator.over.set()
+
+
 def test_taking_steps_from_the_lease_is_quick():
     coordinator = coordinator_lib.Coordinator(
         progress.Budget(actor_steps=10**9), ['actor_0']
