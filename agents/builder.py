@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from repertory.components import core, specs, types
+from repertory.replay import rows
 
 if TYPE_CHECKING:
     import dm_env
@@ -41,6 +42,20 @@ class AgentConfig(abc.ABC):
         action and reward. The import of a wrapper costs no start-up time.
         """
         return environment
+
+    def check_spec(self, environment_spec: specs.EnvironmentSpec) -> None:
+        """Refuses an environment that the agent cannot act in or learn from.
+
+        Raises:
+            ValueError: saying what does not fit.
+        """
+        rows.NestCodec(environment_spec.observations, 'observation_spec')
+        rows.NestCodec(environment_spec.actions, 'action_spec')
+
+    def replay_bytes(self, environment_spec: specs.EnvironmentSpec) -> int | None:
+        """Returns about what a shard's full replay holds; None where it is small."""
+        del environment_spec
+        return None
 
     def check_lanes(self, num_lanes: int) -> None:
         """Refuses a number of lanes of each actor that the agent cannot learn from.

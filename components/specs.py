@@ -39,6 +39,46 @@ def zeros(spec: types.Nest, *leading: int) -> types.Nest:
     )
 
 
+def check_discrete_action(environment_spec: EnvironmentSpec, agent: str) -> None:
+    """Refuses what is not one discrete number from 0.
+
+    Args:
+        environment_spec: of one lane.
+        agent: who needs it, for the message.
+
+    Raises:
+        ValueError: if the action is another.
+    """
+    action = environment_spec.actions
+    if not isinstance(action, specs.DiscreteArray) or action.shape != ():
+        raise ValueError(
+            f'action_spec must be a scalar DiscreteArray for {agent}, got {action}; '
+            'take a continuous agent, or wrap the environment so that one number '
+            'chooses among its actions.'
+        )
+
+
+def check_canonical_action(environment_spec: EnvironmentSpec) -> None:
+    """Refuses actions that a deterministic policy within [-1, 1] cannot give.
+
+    Raises:
+        ValueError: if the action is not one array of float32 in [-1, 1].
+    """
+    action = environment_spec.actions
+    if (
+        not isinstance(action, specs.BoundedArray)
+        or action.dtype != np.float32
+        or not np.all(action.minimum == -1)
+        or not np.all(action.maximum == 1)
+    ):
+        raise ValueError(
+            f'action_spec must be one float32 array in [-1, 1], got {action}; wrap the '
+            'environment in canonical_actions.CanonicalActions, which rescales bounded '
+            'actions; take a discrete agent for discrete ones, and make one array of a '
+            'nest of actions.'
+        )
+
+
 def describe(spec: types.Nest) -> str:
     """Returns shapes and dtypes in one line, for error messages."""
     return str(

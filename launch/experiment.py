@@ -12,6 +12,7 @@ import tyro
 
 from repertory.agents import builder
 from repertory.components import specs
+from repertory.components.environments import vector
 
 EnvironmentFactory = Callable[[int], dm_env.Environment]
 NetworksFactory = Callable[[specs.EnvironmentSpec], builder.Networks]
@@ -182,6 +183,12 @@ class ExperimentConfig:
         return self.agent.wrap_environment(
             registry.make_environment(self.environment, seed)
         )
+
+    def environment_spec(self) -> specs.EnvironmentSpec:
+        """Returns the specs of one lane; makes an environment to ask it."""
+        # In its single precision, as actors and replay see it.
+        with vector.SerialVectorEnvironment([self.make_environment(0)]) as one:
+            return one.spec
 
     def builder(self) -> builder.Builder:
         """Returns the agent's builder; imports TensorFlow."""

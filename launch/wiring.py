@@ -18,7 +18,6 @@ from repertory.components import (
     checkpointing,
     core,
     loggers,
-    specs,
     variables,
 )
 from repertory.components.environments import processes, seeding, vector
@@ -62,14 +61,6 @@ def make_role(
     )
 
 
-def environment_spec(
-    experiment: experiment_lib.ExperimentConfig,
-) -> specs.EnvironmentSpec:
-    """Returns the spec of a lane; makes an environment to ask it."""
-    with vector.SerialVectorEnvironment([experiment.make_environment(0)]) as one:
-        return one.spec
-
-
 def make_environments(
     experiment: experiment_lib.ExperimentConfig,
     topology: experiment_lib.Topology,
@@ -111,7 +102,7 @@ def build_replay(
     limited: bool = True,
 ) -> server.ReplayServer:
     """Returns a running replay server, restored if the run is resumed with replay."""
-    spec = environment_spec(experiment)
+    spec = experiment.environment_spec()
     builder = experiment.builder()
     role = make_role(experiment, topology)
     policy = builder.make_policy(experiment.make_networks(spec), spec, role)
@@ -138,7 +129,7 @@ def build_actor(
 ) -> workers.ActorWorker:
     """Returns one actor, connected to its replay server and variable source."""
     role = make_role(experiment, topology, actor_index)
-    spec = environment_spec(experiment)
+    spec = experiment.environment_spec()
     builder = experiment.builder()
     policy = builder.make_policy(experiment.make_networks(spec), spec, role)
     client = variables.VariableClient(
@@ -168,7 +159,7 @@ def build_evaluator(
 ) -> workers.EvaluatorWorker:
     """Returns the evaluator, connected to its variable source."""
     role = make_role(experiment, topology, evaluation=True)
-    spec = environment_spec(experiment)
+    spec = experiment.environment_spec()
     builder = experiment.builder()
     policy = builder.make_policy(experiment.make_networks(spec), spec, role)
     client = variables.VariableClient(
@@ -195,7 +186,7 @@ def build_learner(
 ) -> learner_worker.LearnerWorker:
     """Returns the learner, connected to the replay servers, restored if resumed."""
     tf.random.set_seed(experiment.seed)
-    spec = environment_spec(experiment)
+    spec = experiment.environment_spec()
     builder = experiment.builder()
     networks = experiment.make_networks(spec)
     role = make_role(experiment, topology)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from dm_env import specs
 
+from repertory.components import specs as specs_lib
 from repertory.replay import limits, rows
 
 if TYPE_CHECKING:
@@ -161,6 +162,24 @@ def signature(
             (*lanes, state_codec.num_bytes), np.uint8, 'state'
         )
     return columns
+
+
+def estimate_bytes(
+    environment_spec: specs_lib.EnvironmentSpec,
+    max_size: int,
+    new_rows_per_item: int = 1,
+    state_bytes: int = 0,
+) -> int:
+    """Returns `TableSpec.estimated_bytes` of a table without a policy, which is slow.
+
+    Args:
+        environment_spec: gives the rows, to which no extras are added.
+        max_size: items.
+        new_rows_per_item: see `TableSpec`.
+        state_bytes: of the recurrent state that each item has.
+    """
+    row_bytes = rows.RowCodec(rows.make_row_spec(environment_spec, {})).num_bytes
+    return (row_bytes * new_rows_per_item + state_bytes + _ITEM_BYTES) * max_size
 
 
 def check_batch(spec: TableSpec, batch_size: int) -> None:

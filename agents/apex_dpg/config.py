@@ -6,7 +6,8 @@ import dataclasses
 from typing import Literal
 
 from repertory.agents import builder, checks
-from repertory.replay import limits
+from repertory.components import specs
+from repertory.replay import limits, tables
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -95,6 +96,13 @@ class Config(builder.AgentConfig):
             self.min_replay_size,
             self.batch_size * self.updates_per_call,
         )
+
+    def check_spec(self, environment_spec: specs.EnvironmentSpec) -> None:
+        super().check_spec(environment_spec)
+        specs.check_canonical_action(environment_spec)
+
+    def replay_bytes(self, environment_spec: specs.EnvironmentSpec) -> int:
+        return tables.estimate_bytes(environment_spec, self.max_replay_size)
 
     def make_builder(self) -> builder.Builder:
         from repertory.agents.apex_dpg import builder as apex_dpg_builder

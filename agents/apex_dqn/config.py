@@ -6,7 +6,8 @@ import dataclasses
 from typing import Literal
 
 from repertory.agents import builder, checks
-from repertory.replay import limits
+from repertory.components import specs
+from repertory.replay import limits, tables
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -89,6 +90,13 @@ class Config(builder.AgentConfig):
             self.min_replay_size,
             self.batch_size * self.updates_per_call,
         )
+
+    def check_spec(self, environment_spec: specs.EnvironmentSpec) -> None:
+        super().check_spec(environment_spec)
+        specs.check_discrete_action(environment_spec, 'Ape-X DQN')
+
+    def replay_bytes(self, environment_spec: specs.EnvironmentSpec) -> int:
+        return tables.estimate_bytes(environment_spec, self.max_replay_size)
 
     def make_builder(self) -> builder.Builder:
         from repertory.agents.apex_dqn import builder as apex_dqn_builder

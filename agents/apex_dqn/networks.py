@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 
-import dm_env.specs
 import sonnet as snt
 
 from repertory.agents.apex_dqn import config as apex_dqn_config
@@ -30,13 +29,8 @@ def make_networks(
     Raises:
         ValueError: if the action is not one discrete number from 0.
     """
+    config.check_spec(environment_spec)
     action = environment_spec.actions
-    if not isinstance(action, dm_env.specs.DiscreteArray) or action.shape != ():
-        raise ValueError(
-            'action_spec must be a scalar DiscreteArray for Ape-X DQN, got '
-            f'{action}; take a continuous agent, or wrap the environment so that one '
-            'number chooses among its actions.'
-        )
     is_image = observations.is_image(environment_spec.observations)
     torso = torsos.AtariTorso() if is_image else torsos.MLP(config.hidden_sizes)
     head = heads.DuelingHead(action.num_values, (config.dueling_size,))

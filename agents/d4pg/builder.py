@@ -47,7 +47,7 @@ class Builder(builder.Builder):
         environment_spec: specs.EnvironmentSpec,
         role: core.Role,
     ) -> policies.Policy:
-        control.check_actions(environment_spec)
+        self._config.check_spec(environment_spec)
         return policies.DeterministicPolicy(
             networks.observation,
             networks.policy,

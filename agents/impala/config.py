@@ -8,6 +8,7 @@ from typing import Literal
 import dm_env
 
 from repertory.agents import builder, checks
+from repertory.components import specs
 from repertory.components.environments.wrappers import observation_action_reward
 
 
@@ -109,6 +110,10 @@ class Config(builder.AgentConfig):
         if self.core == 'none':
             return environment
         return observation_action_reward.wrap(environment)
+
+    def check_spec(self, environment_spec: specs.EnvironmentSpec) -> None:
+        super().check_spec(environment_spec)
+        specs.check_discrete_action(environment_spec, 'IMPALA')
 
     def make_builder(self) -> builder.Builder:
         from repertory.agents.impala import builder as impala_builder

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 
-import dm_env.specs
 import sonnet as snt
 
 from repertory.agents.impala import config as impala_config
@@ -32,13 +31,8 @@ def make_networks(
     Raises:
         ValueError: if the action is not one discrete number from 0.
     """
+    config.check_spec(environment_spec)
     action = environment_spec.actions
-    if not isinstance(action, dm_env.specs.DiscreteArray) or action.shape != ():
-        raise ValueError(
-            'action_spec must be a scalar DiscreteArray for IMPALA, got '
-            f'{action}; take a continuous agent, or wrap the environment so that one '
-            'number chooses among its actions.'
-        )
     observation = environment_spec.observations
     if observation_action_reward.is_extended(observation):
         torso = torsos.ActionRewardTorso(

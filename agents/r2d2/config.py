@@ -7,8 +7,9 @@ import dataclasses
 import dm_env
 
 from repertory.agents import builder, checks
+from repertory.components import specs
 from repertory.components.environments.wrappers import observation_action_reward
-from repertory.replay import limits
+from repertory.replay import limits, tables
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -135,6 +136,21 @@ class Config(builder.AgentConfig):
         if not self.action_reward:
             return environment
         return observation_action_reward.wrap(environment)
+
+    def check_spec(self, environment_spec: specs.EnvironmentSpec) -> None:
+        super().check_spec(environment_spec)
+        specs.check_discrete_action(environment_spec, 'R2D2')
+        spec = environment_spec.observations
+        if self.action_reward and not observation_action_reward.is_extended(spec):
+            raise ValueError(
+                'observation_spec must be that of ObservationActionReward for '
+                f'action_reward=True, got {specs.describe(spec)}.'
+            )
+
+    def replay_bytes(self, environment_spec: specs.EnvironmentSpec) -> int:
+        state_bytes = 2 * 4 * self.lstm_size  # Hidden and cell, float32.
+        size, period = self.max_replay_size, self.sequence_period
+        return tables.estimate_bytes(environment_spec, size, period, state_bytes)
 
     def make_builder(self) -> builder.Builder:
         from repertory.agents.r2d2 import builder as r2d2_builder

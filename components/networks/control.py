@@ -6,8 +6,6 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
-import dm_env.specs
-import numpy as np
 import sonnet as snt
 import tensorflow as tf
 
@@ -65,7 +63,7 @@ def make_networks(
     Raises:
         ValueError: if actions are not one array of float32 in [-1, 1].
     """
-    check_actions(environment_spec)
+    specs.check_canonical_action(environment_spec)
     is_image = observations.is_image(environment_spec.observations)
     if style == 'layer_norm':
         policy_torso = torsos.LayerNormMLP(policy_sizes)
@@ -114,25 +112,4 @@ def check_critic(
         raise TypeError(
             f'networks.critic must return a {kind} value of each lane, got '
             f'{type(output).__name__} {got}; {remedy}.'
-        )
-
-
-def check_actions(environment_spec: specs.EnvironmentSpec) -> None:
-    """Refuses actions that a deterministic policy within [-1, 1] cannot give.
-
-    Raises:
-        ValueError: if actions are not one array of float32 in [-1, 1].
-    """
-    spec = environment_spec.actions
-    if (
-        not isinstance(spec, dm_env.specs.BoundedArray)
-        or spec.dtype != np.float32
-        or not np.all(spec.minimum == -1)
-        or not np.all(spec.maximum == 1)
-    ):
-        raise ValueError(
-            f'action_spec must be one float32 array in [-1, 1], got {spec}; wrap the '
-            'environment in canonical_actions.CanonicalActions, which rescales bounded '
-            'actions; take a discrete agent for discrete ones, and make one array of a '
-            'nest of actions.'
         )

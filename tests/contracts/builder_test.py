@@ -37,6 +37,12 @@ def _config(name):
     return dataclasses.replace(config, **small)
 
 
+def _spec(config, environment_id):
+    wrapped = config.wrap_environment(registry.make_environment(environment_id, 0))
+    with vector.SerialVectorEnvironment([wrapped]) as one:
+        return one.spec
+
+
 class _Parts:
     """An agent's parts around a replay server, with rows written by its actor."""
 
@@ -118,6 +124,28 @@ def test_the_parts_of_an_agent_fit_each_other(name):
         assert other.steps == one.steps
         for key, value in other.state().items():
             np.testing.assert_array_equal(value, after[key], err_msg=key)
+
+
+@pytest.mark.parametrize('name', NAMES)
+def test_a_config_refuses_actions_that_its_agent_cannot_give(name):
+    wrong = 'catch' if name in ENVIRONMENTS else 'gym:Pendulum-v1'
+    config = _config(name)
+    spec = _spec(config, wrong)
+    with pytest.raises(ValueError, match='action_spec must be') as light:
+        config.check_spec(spec)
+    with pytest.raises(ValueError) as heavy:
+        config.make_builder().make_networks(spec)
+    assert str(light.value) == str(heavy.value)
+
+
+@pytest.mark.parametrize('name', NAMES)
+def test_a_config_knows_how_large_its_replay_is(name):
+    parts = _Parts(name)
+    estimate = parts.config.replay_bytes(parts.spec)
+    if name == 'impala':  # Its queue holds tens of unrolls.
+        assert estimate is None
+    else:
+        assert estimate == sum(table.estimated_bytes for table in parts.tables())
 
 
 @pytest.mark.parametrize('name', NAMES)
