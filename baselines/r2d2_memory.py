@@ -27,7 +27,7 @@ AGENT = r2d2.Config(
     n_step=1,
     discount=0.9,
     samples_per_insert=16.0,
-    learning_rate=5e-4,
+    learning_rate=3e-4,
     optimizer_epsilon=1e-5,
 )
 
@@ -57,7 +57,7 @@ def make(seed: int, agent: r2d2.Config, networks=None):
         environment='memory_chain?reward_scale=6',
         networks=networks,
         seed=seed,
-        max_actor_steps=50_000,
+        max_actor_steps=100_000,
         evaluation_episodes=64,
         evaluation_period_seconds=4.0,
     ), experiment.Topology(envs_per_actor=16)
