@@ -126,5 +126,25 @@ class TanhPolicyHead(snt.Module):
         )
 
     def __call__(self, features: tf.Tensor) -> tf.Tensor:
-        flat = tf.tanh(self._layer(features))
-        return tf.reshape(flat, [-1, *self._shape])  # [N, *action_shape]
+        return tf.reshape(inverting_tanh(self._layer(features)), [-1, *self._shape])
+
+
+@tf.custom_gradient
+def inverting_tanh(x: tf.Tensor):
+    """Returns a = tanh(x), whose gradient lets go of a limit once it points inwards.
+
+    tanh's derivative, (1 - a)(1 + a), is nearly 0 at both limits, whichever way the
+    gradient points: an action driven there by an unlearned critic stays, however the
+    critic changes. Here descent multiplies by 1 - a where it raises a and by 1 + a
+    where it lowers it, of the same sign and the same at 0.
+
+    Reference: Hausknecht and Stone (2016), "Deep Reinforcement Learning in
+    Parameterized Action Space", sec. 4.2 (inverting gradients),
+    https://arxiv.org/abs/1511.04143.
+    """
+    a = tf.tanh(x)
+
+    def gradient(da: tf.Tensor) -> tf.Tensor:
+        return da * tf.where(da < 0.0, 1.0 - a, 1.0 + a)
+
+    return a, gradient

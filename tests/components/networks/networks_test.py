@@ -147,6 +147,19 @@ def test_tanh_policy_head_has_the_actions_shape_and_starts_near_zero(shape):
     assert 0.0 < np.abs(action).max() < 0.1
 
 
+def test_inverting_tanh_is_held_at_a_limit_only_while_pushed_outwards():
+    x = tf.constant([0.0, 0.5, -0.5, 10.0, 10.0, -10.0, -10.0])
+    da = tf.constant([2.0, -1.0, -1.0, 1.0, -1.0, 1.0, -1.0])  # Descent goes along -da.
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        a = heads.inverting_tanh(x)
+    actual = tape.gradient(a, x, output_gradients=da)
+    np.testing.assert_allclose(a, np.tanh(x), rtol=1e-6)
+    raised = 1.0 - np.tanh(0.5)
+    expected = [2.0, -raised, raised - 2.0, 2.0, 0.0, 0.0, -2.0]
+    np.testing.assert_allclose(actual, expected, atol=1e-6)
+
+
 @pytest.mark.parametrize(
     'torso', [torsos.LayerNormMLP([8, 6]), torsos.LateActionMLP([8, 6])]
 )
