@@ -84,13 +84,13 @@ def forgetful_networks(spec):
 def measure(run_dir: pathlib.Path) -> dict:
     """Returns how often the trained policy is right, by the steps since the cue."""
     from repertory.components.environments import memory_chain
-    from repertory.launch import exporting
+    from repertory.launch import exported
 
-    policy = exporting.load_policy(run_dir / 'policy')
+    policy = exported.load_policy(run_dir / 'policy')
     environment = memory_chain.MemoryChain(seed=1_000_003)
     right = []
     for _ in range(NUM_EPISODES):
-        exporting.evaluate(policy, lambda seed: environment, 1, 0)
+        exported.evaluate(policy, lambda seed: environment, 1, 0)
         right.append(environment.last_episode_correct)
     accuracy = np.mean(right, axis=0)
     return {'accuracy': {8 * (i + 1): float(x) for i, x in enumerate(accuracy)}}

@@ -14,7 +14,7 @@ import numpy as np
 from dm_env import specs
 
 from repertory.agents import apex_dqn
-from repertory.launch import experiment, exporting, local
+from repertory.launch import experiment, exported, local
 
 
 class Guess(dm_env.Environment):
@@ -66,8 +66,8 @@ def main() -> None:
     flags = parser.parse_args()
     run_dir = pathlib.Path(tempfile.mkdtemp())
     local.run_experiment(make_experiment(flags.max_actor_steps), run_dir=run_dir)
-    policy = exporting.load_policy(run_dir / 'policy')
-    print('returns:', exporting.evaluate(policy, Guess, episodes=5, seed=1))
+    policy = exported.load_policy(run_dir / 'policy')
+    print('returns:', exported.evaluate(policy, Guess, episodes=5, seed=1))
 
 
 if __name__ == '__main__':

@@ -1,11 +1,4 @@
-"""A trained policy as a TensorFlow SavedModel, and its use without the agent.
-
-    policy = exporting.load_policy('runs/.../policy')
-    state = policy.initial_state(1)
-    action, state = policy(observation[None], state)
-
-Loading needs neither the agent's code nor its replay, learner or checkpoints.
-"""
+"""A trained policy as a TensorFlow SavedModel; `exported.load_policy` reads it."""
 
 from __future__ import annotations
 
@@ -13,21 +6,21 @@ import json
 import os
 import pathlib
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
+from importlib import metadata as importlib_metadata
 from typing import TYPE_CHECKING, Any
 
-import dm_env
 import numpy as np
 import tensorflow as tf
 import tree
-from dm_env import specs as dm_specs
 
 from repertory.components import specs, types
+from repertory.components.environments.wrappers import base
+from repertory.launch import exported, run_folder, spec_records
 
 if TYPE_CHECKING:
     from repertory.components import policies
-
-_SPECS = 'repertory.json'
+    from repertory.launch import experiment as experiment_lib
 
 
 def export_policy(
@@ -35,11 +28,13 @@ def export_policy(
     policy: policies.Policy,
     environment_spec: specs.EnvironmentSpec,
     variables: Sequence[np.ndarray] | None = None,
+    metadata: Mapping[str, Any] | None = None,
 ) -> None:
     """Writes `policy` with its parameters as they are; replaces what was at `path`.
 
     The SavedModel's `act(observation, state)` takes and returns lists of leaves, in
-    dm-tree's order, each [N, ...] for any N.
+    dm-tree's order, each [N, ...] for any N. Its signature `serving_default` takes and
+    returns the same as `observation_0`, ..., `state_0`, ..., `action_0`, ... by name.
 
     Args:
         path: the folder to write.
@@ -47,6 +42,7 @@ def export_policy(
             random generators must be its attributes.
         environment_spec: what it was made for.
         variables: if given, are assigned to `policy.variables` first.
+        metadata: is kept beside the specs; what JSON can hold.
 
     Raises:
         ValueError: if `variables` are not as many as the policy's, or if the policy
@@ -65,140 +61,38 @@ def export_policy(
     new, old = path.with_name(f'{path.name}.new'), path.with_name(f'{path.name}.old')
     for leftover in (new, old):
         shutil.rmtree(leftover, ignore_errors=True)
-    tf.saved_model.save(module, str(new))
+    tf.saved_model.save(module, str(new), signatures=_make_signature(module))
     record = {
-        'observation': _encode(environment_spec.observations),
-        'action': _encode(environment_spec.actions),
+        'observation': spec_records.encode(environment_spec.observations),
+        'action': spec_records.encode(environment_spec.actions),
+        'observation_leaves': spec_records.leaf_names(environment_spec.observations),
+        'action_leaves': spec_records.leaf_names(environment_spec.actions),
+        'metadata': dict(metadata or {}),
     }
-    (new / _SPECS).write_text(json.dumps(record, indent=2) + '\n')
+    (new / exported.SPECS).write_text(json.dumps(record, indent=2) + '\n')
     if path.exists():
         path.rename(old)
     new.rename(path)
     shutil.rmtree(old, ignore_errors=True)
 
 
-class ExportedPolicy:
-    """A policy read from a folder.
+def describe(experiment: experiment_lib.ExperimentConfig) -> dict[str, Any]:
+    """Returns what is kept with a policy: what it was trained by, and what it sees.
 
-    Attributes:
-        observation_spec: of one lane, without the batch axis.
-        action_spec: of one lane.
+    `preprocessing` names the wrappers whose observations it takes, the outermost
+    first; `environment` has their options.
     """
-
-    def __init__(self, module: Any, observation_spec: types.Nest, action_spec: Any):
-        self.observation_spec = observation_spec
-        self.action_spec = action_spec
-        self._module = module
-        self._leaves = tree.flatten_with_path(observation_spec)
-
-    def initial_state(self, num_lanes: int) -> tuple[tf.Tensor, ...]:
-        """Returns the state [N, ...] before an episode; () without memory."""
-        return tuple(
-            tf.repeat(leaf[None], num_lanes, axis=0)
-            for leaf in self._module.initial_state
-        )
-
-    def __call__(
-        self, observation: types.Nest, state: tuple[tf.Tensor, ...] = ()
-    ) -> tuple[types.Nest, tuple[tf.Tensor, ...]]:
-        """Returns NumPy actions [N, ...] for observations [N, ...], and the state.
-
-        Args:
-            observation: as `observation_spec` with a batch axis before it.
-            state: what `initial_state` or the call before returned.
-
-        Raises:
-            ValueError: if a shape, dtype or the structure does not fit.
-        """
-        actions, state = self._module.act(self._flatten(observation), list(state))
-        action = tree.unflatten_as(self.action_spec, [leaf.numpy() for leaf in actions])
-        return action, tuple(state)
-
-    def _flatten(self, observation: types.Nest) -> list[tf.Tensor]:
-        try:
-            tree.assert_same_structure(self.observation_spec, observation, False)
-        except (ValueError, TypeError) as error:
-            raise ValueError(
-                f'observation must be {specs.describe(self.observation_spec)} with a '
-                f'batch axis before each shape; {error}'
-            ) from error
-        tensors = []
-        for (path, spec), leaf in zip(
-            self._leaves, tree.flatten(observation), strict=True
-        ):
-            array = np.asarray(leaf)
-            if array.shape[1:] != spec.shape or array.ndim != len(spec.shape) + 1:
-                name = '.'.join(map(str, ('observation', *path)))
-                raise ValueError(
-                    f'{name} must have shape {["N", *spec.shape]}, got '
-                    f'{list(array.shape)}; add the batch axis with [None].'
-                )
-            if not np.can_cast(array.dtype, spec.dtype, 'same_kind'):
-                name = '.'.join(map(str, ('observation', *path)))
-                raise ValueError(
-                    f'{name} must be {spec.dtype}, got {array.dtype}; cast it.'
-                )
-            tensors.append(tf.constant(array, spec.dtype))
-        return tensors
-
-
-def load_policy(path: str | os.PathLike) -> ExportedPolicy:
-    """Reads what `export_policy` wrote.
-
-    Raises:
-        FileNotFoundError: if there is no exported policy at `path`.
-    """
-    path = pathlib.Path(path)
-    if not (path / _SPECS).is_file():
-        raise FileNotFoundError(
-            f'path must be an exported policy, got {path}, which has no {_SPECS}; '
-            'a run writes one to RUN_DIR/policy when it ends.'
-        )
-    record = json.loads((path / _SPECS).read_text())
-    return ExportedPolicy(
-        tf.saved_model.load(str(path)),
-        _decode(record['observation']),
-        _decode(record['action']),
-    )
-
-
-def evaluate(
-    policy: ExportedPolicy,
-    environment_factory: Callable[[int], dm_env.Environment],
-    episodes: int,
-    seed: int,
-) -> np.ndarray:
-    """Returns the return of each of `episodes` episodes in one environment.
-
-    Args:
-        policy: what acts.
-        environment_factory: is called once, with `seed`; its observations have the
-            dtypes that the policy was made for.
-        episodes: at least 1.
-        seed: of the environment.
-
-    Returns:
-        float64 [episodes], plain sums of rewards.
-    """
-    if episodes < 1:
-        raise ValueError(f'episodes must be >= 1, got {episodes}.')
-    environment = environment_factory(seed)
-    returns = np.zeros(episodes)
+    environment = experiment.make_environment(0)
     try:
-        for episode in range(episodes):
-            timestep, state = environment.reset(), policy.initial_state(1)
-            while not timestep.last():
-                observation = tree.map_structure(
-                    lambda leaf: np.asarray(leaf)[None], timestep.observation
-                )
-                action, state = policy(observation, state)
-                timestep = environment.step(
-                    tree.map_structure(lambda leaf: leaf[0], action)
-                )
-                returns[episode] += timestep.reward
+        preprocessing = base.names(environment)
     finally:
         environment.close()
-    return returns
+    return {
+        'agent': run_folder.agent_name(experiment.agent),
+        'environment': experiment.environment_name,
+        'preprocessing': preprocessing,
+        'repertory': importlib_metadata.version('repertory'),
+    }
 
 
 def _make_module(
@@ -249,24 +143,23 @@ def _make_module(
     return module
 
 
-def _encode(nest: types.Nest) -> Any:
-    if isinstance(nest, dict):
-        return {'dict': {key: _encode(leaf) for key, leaf in nest.items()}}
-    if isinstance(nest, (tuple, list)):
-        kind = 'list' if isinstance(nest, list) else 'tuple'
-        return {kind: [_encode(leaf) for leaf in nest]}
-    record = {'shape': list(nest.shape), 'dtype': np.dtype(nest.dtype).name}
-    if isinstance(nest, dm_specs.BoundedArray):
-        record |= {'minimum': nest.minimum.tolist(), 'maximum': nest.maximum.tolist()}
-    return record | {'name': nest.name}
+def _make_signature(module: Any) -> Any:
+    """Returns `module.act` with named tensors, for servers of models."""
+    observation, state = module.act.input_signature
 
+    def serve(**tensors):
+        action, new = module.act(
+            [tensors[f'observation_{i}'] for i in range(len(observation))],
+            [tensors[f'state_{i}'] for i in range(len(state))],
+        )
+        return {
+            **{f'action_{i}': leaf for i, leaf in enumerate(action)},
+            **{f'state_{i}': leaf for i, leaf in enumerate(new)},
+        }
 
-def _decode(record: Any) -> types.Nest:
-    if 'dict' in record:
-        return {key: _decode(leaf) for key, leaf in record['dict'].items()}
-    if 'list' in record:
-        return [_decode(leaf) for leaf in record['list']]
-    if 'tuple' in record:
-        return tuple(_decode(leaf) for leaf in record['tuple'])
-    make = dm_specs.BoundedArray if 'minimum' in record else dm_specs.Array
-    return make(**{**record, 'dtype': np.dtype(record['dtype'])})
+    inputs = {
+        f'{name}_{i}': tf.TensorSpec(leaf.shape, leaf.dtype, f'{name}_{i}')
+        for name, leaves in (('observation', observation), ('state', state))
+        for i, leaf in enumerate(leaves)
+    }
+    return tf.function(serve, autograph=False).get_concrete_function(**inputs)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import csv
+import json
 import os
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from repertory.launch import run_folder
+from repertory.launch import records, run_folder
 
 _LABELS = {
     'actor_steps': 'environment steps',
@@ -50,11 +51,14 @@ def read_curve(
     return points[:, 0], points[:, 1]
 
 
-def plot_run(path: str | os.PathLike) -> pathlib.Path:
+def plot_run(
+    path: str | os.PathLike, output: str | os.PathLike | None = None
+) -> pathlib.Path:
     """Draws a run's returns against environment steps and wall clock.
 
     Args:
-        path: the run's folder; the picture goes to `learning_curve.png` in it.
+        path: the run's folder.
+        output: the PNG file; None for `learning_curve.png` in the folder.
 
     Returns:
         The picture's path.
@@ -64,6 +68,7 @@ def plot_run(path: str | os.PathLike) -> pathlib.Path:
         ValueError: if no episode has been recorded yet.
     """
     folder = run_folder.open_run(path)
+    output = folder.learning_curve if output is None else pathlib.Path(output)
     names = folder.description()
     figure = _figure(9.0)
     panels = figure.subplots(1, 2, sharey=True)
@@ -71,10 +76,7 @@ def plot_run(path: str | os.PathLike) -> pathlib.Path:
         actors = _curves(folder, 'actor_*.csv', x)
         evaluator = _curves(folder, 'evaluator.csv', x)
         if not actors and not evaluator:
-            raise ValueError(
-                f'{folder.csv} must hold the return of an episode to draw, got none; '
-                'wait for the first, or turn `csv` logging on.'
-            )
+            raise ValueError(_nothing_to_draw(folder))
         if actors:
             axes.plot(*_means(actors), color='tab:gray', label='actors, exploring')
         for curve in evaluator:
@@ -83,8 +85,78 @@ def plot_run(path: str | os.PathLike) -> pathlib.Path:
     panels[1].set_ylabel('')
     panels[0].legend()
     figure.suptitle(f'{names["agent"]} on {names["environment"]}, seed {names["seed"]}')
-    _save(figure, folder.learning_curve)
-    return folder.learning_curve
+    _save(figure, output)
+    return output
+
+
+def plot_runs(
+    paths: Sequence[str | os.PathLike],
+    output: str | os.PathLike,
+    compare: bool = False,
+    x: str = 'actor_steps',
+) -> None:
+    """Draws the evaluators' returns of several runs in one picture.
+
+    Args:
+        paths: the runs' folders.
+        output: the PNG file.
+        compare: a curve for each setting, over its seeds, named by what differs;
+            else all runs are seeds of one.
+        x: what the x axis is, a column's name.
+
+    Raises:
+        FileNotFoundError: if one of `paths` is not the folder of a run.
+        ValueError: if a run has no evaluation, or without `compare` settings differ.
+    """
+    labels = settings(paths)
+    if len(set(labels)) > 1 and not compare:
+        raise ValueError(
+            'run_dirs must be seeds of one setting, got '
+            f'{"; ".join(sorted(set(labels)))}; compare them by compare=True '
+            '(--compare).'
+        )
+    groups: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {}
+    for path, label in zip(paths, labels, strict=True):
+        folder = run_folder.open_run(path)
+        curves = _curves(folder, 'evaluator.csv', x)
+        if not curves:
+            raise ValueError(_nothing_to_draw(folder))
+        groups.setdefault(label, []).extend(curves)
+    names = [run_folder.open_run(path).description() for path in paths]
+    agents = ', '.join(dict.fromkeys(name['agent'] for name in names))
+    environments = ', '.join(dict.fromkeys(name['environment'] for name in names))
+    plot_groups(groups, output, f'{agents} on {environments}', x)
+
+
+def settings(paths: Sequence[str | os.PathLike]) -> list[str]:
+    """Returns for each run what sets it apart from the others, its seed left out.
+
+    Raises:
+        FileNotFoundError: if one of `paths` is not the folder of a run.
+    """
+    flat = []
+    for path in paths:
+        folder = run_folder.open_run(path)
+        description = folder.description()
+        record = records.flatten(json.loads(folder.config.read_text()))
+        names = {key: description[key] for key in ('agent', 'environment')}
+        agent = {
+            name.removeprefix('agent.'): value
+            for name, value in record.items()
+            if name.startswith('agent.') and not name.endswith('.class')
+        }
+        flat.append({**names, **agent})
+    differing = [
+        name
+        for name in dict.fromkeys(name for one in flat for name in one)
+        if len({json.dumps(one.get(name)) for one in flat}) > 1
+    ]
+    if 'agent' in differing:  # Its settings go without saying.
+        differing = [name for name in differing if name in ('agent', 'environment')]
+    return [
+        ', '.join(f'{name} {one.get(name)}' for name in differing) or one['agent']
+        for one in flat
+    ]
 
 
 def plot_seeds(
@@ -96,8 +168,6 @@ def plot_seeds(
 ) -> None:
     """Draws the median of several seeds' curves, and their range as a band.
 
-    Curves are interpolated between their points, up to where the shortest ends.
-
     Args:
         curves: x and y of each seed, as `read_curve` returns them.
         path: the PNG file.
@@ -108,6 +178,53 @@ def plot_seeds(
     Raises:
         ValueError: if there is no curve, or one has no point.
     """
+    plot_groups({'': curves}, path, title, x, target)
+
+
+def plot_groups(
+    groups: Mapping[str, Sequence[tuple[np.ndarray, np.ndarray]]],
+    path: str | os.PathLike,
+    title: str,
+    x: str = 'actor_steps',
+    target: float | None = None,
+) -> None:
+    """Draws for each label the median of its curves, and their range as a band.
+
+    Curves are interpolated between their points, up to where the shortest of a label
+    ends. The rest is as for `plot_seeds`.
+    """
+    figure = _figure(6.0)
+    axes = figure.subplots()
+    for label, curves in groups.items():
+        grid, values = _interpolate(curves)
+        prefix = f'{label}: ' if label else ''
+        single = len(curves) == 1
+        [line] = axes.plot(
+            grid,
+            np.median(values, axis=0),
+            label=label or 'one seed' if single else f'{prefix}median of {len(curves)}',
+        )
+        if not single:
+            axes.fill_between(
+                grid,
+                values.min(axis=0),
+                values.max(axis=0),
+                alpha=0.25,
+                color=line.get_color(),
+                label=None if label else 'range',
+            )
+    if target is not None:
+        axes.axhline(target, color='tab:gray', linestyle='--', label=f'{target:g}')
+    _label(axes, x)
+    axes.legend(fontsize='small')
+    axes.set_title(title)
+    _save(figure, pathlib.Path(path))
+
+
+def _interpolate(
+    curves: Sequence[tuple[np.ndarray, np.ndarray]],
+) -> tuple[np.ndarray, np.ndarray]:
+    """Returns points [200] of x, and each curve's values there, [curves, 200]."""
     lengths = [len(xs) for xs, _ in curves]
     if not lengths or not all(lengths):
         raise ValueError(
@@ -116,19 +233,14 @@ def plot_seeds(
     begin = max(xs[0] for xs, _ in curves)
     end = min(xs[-1] for xs, _ in curves)
     grid = np.linspace(min(begin, end), end, 200)
-    values = np.stack([np.interp(grid, xs, ys) for xs, ys in curves])
-    figure = _figure(6.0)
-    axes = figure.subplots()
-    axes.plot(grid, np.median(values, axis=0), label='median')
-    axes.fill_between(
-        grid, values.min(axis=0), values.max(axis=0), alpha=0.25, label='range'
+    return grid, np.stack([np.interp(grid, xs, ys) for xs, ys in curves])
+
+
+def _nothing_to_draw(folder: run_folder.RunFolder) -> str:
+    return (
+        f'{folder.csv} must hold the return of an episode to draw, got none; '
+        'wait for the first, or turn `csv` logging on.'
     )
-    if target is not None:
-        axes.axhline(target, color='tab:gray', linestyle='--', label=f'{target:g}')
-    _label(axes, x)
-    axes.legend()
-    axes.set_title(title)
-    _save(figure, pathlib.Path(path))
 
 
 def _curves(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
-import importlib
 import os
 from typing import Any
+
+from repertory.launch import scripts
 
 # Each marks a JSON object that stands for something else; none is a field's name.
 _CLASS, _IMPORT, _PARTIAL, _LOST = 'class', 'import', 'partial', 'cannot be read back'
@@ -25,7 +27,7 @@ def encode(value: Any) -> Any:
             field.name: encode(getattr(value, field.name))
             for field in dataclasses.fields(value)
         }
-        return {_CLASS: _import_path(type(value)), **fields}
+        return {_CLASS: scripts.import_path(type(value)), **fields}
     if isinstance(value, dict):
         return {str(key): encode(leaf) for key, leaf in value.items()}
     if isinstance(value, (tuple, list)):
@@ -35,14 +37,10 @@ def encode(value: Any) -> Any:
     if isinstance(value, functools.partial):
         arguments, keywords = encode(list(value.args)), encode(value.keywords)
         return {_PARTIAL: encode(value.func), 'args': arguments, 'keywords': keywords}
-    path = _import_path(value)
-    try:
-        importable = _find(path) is value
-    except (ImportError, AttributeError):
-        importable = False
-    # The module `__main__` is another one when the record is read.
-    if importable and not path.startswith('__main__:'):
-        return {_IMPORT: path}
+    path = scripts.import_path(value)
+    with contextlib.suppress(ImportError, AttributeError):
+        if scripts.find(path) is value:
+            return {_IMPORT: path}
     return {_LOST: path or repr(value)}
 
 
@@ -59,13 +57,23 @@ def decode(record: Any) -> Any:
 
 def differences(before: Any, after: Any) -> dict[str, tuple[Any, Any]]:
     """Returns the fields in which two encoded configs differ, with both values."""
-    old, new = _flatten(before), _flatten(after)
+    old, new = flatten(before), flatten(after)
     absent = 'absent'
     return {
         name: (old.get(name, absent), new.get(name, absent))
         for name in [*old, *(name for name in new if name not in old)]
         if old.get(name, absent) != new.get(name, absent)
     }
+
+
+def flatten(record: Any, prefix: str = '') -> dict[str, Any]:
+    """Returns the leaves of an encoded config by their dotted names."""
+    if not isinstance(record, dict):
+        return {prefix: record}
+    leaves: dict[str, Any] = {}
+    for key, value in record.items():
+        leaves |= flatten(value, f'{prefix}.{key}' if prefix else key)
+    return leaves
 
 
 def _decode(record: Any, name: str) -> Any:
@@ -83,36 +91,20 @@ def _decode(record: Any, name: str) -> Any:
     leaves = {key: _decode(leaf, f'{name}.{key}') for key, leaf in record.items()}
     try:
         if _IMPORT in record:
-            return _find(leaves[_IMPORT])
+            return scripts.find(leaves[_IMPORT])
         if _PARTIAL in record:
             args, keywords = leaves['args'], leaves['keywords']
             return functools.partial(leaves[_PARTIAL], *args, **keywords)
         if _CLASS in record:
-            return _find(leaves.pop(_CLASS))(**leaves)
-    except (ImportError, AttributeError, TypeError) as error:
+            return scripts.find(leaves.pop(_CLASS))(**leaves)
+    except ImportError as error:
+        raise ValueError(
+            f'{name} must be importable to be read back, got {error}; run in the '
+            'folder of its module or set PYTHONPATH, and define it in a file.'
+        ) from error
+    except (AttributeError, TypeError) as error:
         raise ValueError(
             f'{name} must fit the code that reads it, got {error}; use the version '
             'that wrote it.'
         ) from error
-    return leaves
-
-
-def _import_path(value: Any) -> str:
-    name = getattr(value, '__qualname__', None)
-    return f'{value.__module__}:{name}' if name else ''
-
-
-def _find(path: str) -> Any:
-    module, _, name = path.partition(':')
-    if not name:
-        raise AttributeError(f'{path!r} is no import path')
-    return functools.reduce(getattr, name.split('.'), importlib.import_module(module))
-
-
-def _flatten(record: Any, prefix: str = '') -> dict[str, Any]:
-    if not isinstance(record, dict):
-        return {prefix: record}
-    leaves: dict[str, Any] = {}
-    for key, value in record.items():
-        leaves |= _flatten(value, f'{prefix}.{key}' if prefix else key)
     return leaves

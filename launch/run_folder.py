@@ -12,7 +12,8 @@ from collections.abc import Collection
 from typing import IO, Any
 
 from repertory.components import checkpointing
-from repertory.launch import provenance, records
+from repertory.launch import experiment as experiment_lib
+from repertory.launch import provenance, records, scripts
 
 # What a resumed run may change without being asked: when it ends, what it shows.
 MAY_CHANGE = (
@@ -67,16 +68,17 @@ class RunFolder:
         lock.flush()
         self._lock = lock
 
-    def load_config(self) -> Any:
-        """Returns the config as it was read at the start.
+    def load_config(self, **replacements: Any) -> Any:
+        """Returns the config as it was at the start, but for `replacements`.
 
         It imports what the file names: open only folders that you trust.
 
         Raises:
             ValueError: if a part of it cannot be read back, naming it.
         """
+        record = json.loads(self.config.read_text()) | records.encode(replacements)
         try:
-            return records.decode(json.loads(self.config.read_text()))
+            return records.decode(record)
         except ValueError as error:
             raise ValueError(f'{self.config}: {error}') from error
 
@@ -97,32 +99,46 @@ def agent_name(config: Any) -> str:
 
 
 def open_folder(
-    experiment: Any,
-    topology: Any,
+    experiment: experiment_lib.ExperimentConfig,
+    topology: experiment_lib.Topology,
     run_dir: str | os.PathLike | None = None,
     resume: bool = False,
     one_thread: bool = False,
+    allow_changes: bool = False,
 ) -> RunFolder:
     """Makes a run's folder, or opens it to resume; records what is run, and where.
 
+    What cannot work is refused before: nothing is left behind.
+
     Args:
-        experiment: an ExperimentConfig.
-        topology: a Topology.
+        experiment: what is run.
+        topology: how it is laid out.
         run_dir: the folder; None makes one in `runs/`.
         resume: whether to continue the run in `run_dir`.
+        allow_changes: lets a resumed run differ in any setting.
         one_thread: whether one thread runs it, not a program; its replay is of no use
             to the other, since Reverb restores the rate limiter too.
 
     Raises:
-        ValueError: if there is nothing to resume, or the experiment is another one.
+        ValueError: if there is nothing to resume, the run has spent its budget, the
+            experiment is another one, or its parts do not fit each other.
+        RuntimeError: while a script is read only for what it defines.
         FileExistsError: if there is something in `run_dir` and it is not resumed.
     """
+    scripts.refuse_to_run()
+    experiment_lib.check_together(experiment, topology)
+    if one_thread:
+        experiment_lib.check_one_thread(topology)
+    experiment.agent.check_spec(experiment.environment_spec())
     if resume:
         if run_dir is None:
             raise ValueError(
                 'run_dir must be given to resume, got None; name the folder of a run.'
             )
-        folder = open_for_resume(run_dir, experiment, one_thread=one_thread)
+        check_unfinished(open_run(run_dir), experiment)
+        folder = open_for_resume(
+            run_dir, experiment, allow_changes=allow_changes, one_thread=one_thread
+        )
     else:
         names = {
             'agent': agent_name(experiment.agent),
@@ -134,6 +150,25 @@ def open_folder(
         )
     write_json(folder.topology, records.encode(topology))
     return folder
+
+
+def check_unfinished(
+    folder: RunFolder, experiment: experiment_lib.ExperimentConfig
+) -> None:
+    """Refuses to resume a run that would end at once.
+
+    Raises:
+        ValueError: naming the budget that is spent.
+    """
+    counts = folder.saved_counts()
+    for name in ('actor_steps', 'learner_steps', 'seconds'):
+        limit, count = getattr(experiment, f'max_{name}'), counts.get(name, 0)
+        if limit is not None and count >= limit:
+            raise ValueError(
+                f'max_{name} must be > {count:g} to resume {folder.path}, got {limit}: '
+                f'the run has finished its {limit} {name.replace("_", " ")}; raise '
+                f'--max-{name.replace("_", "-")} to go on.'
+            )
 
 
 def default_path(
@@ -232,7 +267,8 @@ def open_for_resume(
             )
             raise ValueError(
                 f'config must be that of {folder.path} to resume it, got other values '
-                f'of{lines}\nuse the old values, or allow changes.'
+                f'of{lines}\nuse the old values, or allow_changes=True '
+                '(--allow-changes).'
             )
         write_json(folder.config, after)
     description['starts'].append(provenance.describe_start(one_thread))

@@ -223,7 +223,9 @@ def build_learner(
         samples=samples,
         updates_per_call=dataset.element_spec.info.key.shape[0],
         items_per_call=items_per_call,
-        save_policy=lambda: exporting.export_policy(folder.policy, evaluation, spec),
+        save_policy=lambda: exporting.export_policy(
+            folder.policy, evaluation, spec, metadata=exporting.describe(experiment)
+        ),
         replay_addresses=replay_addresses,
         control=control,
         logger=make_logger(experiment, run_dir, 'learner'),

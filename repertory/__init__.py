@@ -1,5 +1,23 @@
 """Repertory: components, replay, agents and launchers for reinforcement learning."""
 
+from __future__ import annotations
+
+import os
 from importlib import metadata
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from repertory.launch import exported
 
 __version__ = metadata.version('repertory')
+
+
+def load_policy(run_dir: str | os.PathLike) -> exported.ExportedPolicy:
+    """Returns the policy that a run has exported; see `launch.exported.load_policy`.
+
+    Raises:
+        FileNotFoundError: if the run has none yet.
+    """
+    from repertory.launch import exported  # Imports TensorFlow.
+
+    return exported.load_policy(run_dir)

@@ -44,6 +44,23 @@ _WRAPPERS: dict[str, tuple[type, Callable[..., dm_env.Environment]]] = {
 }
 
 
+def is_known(name: str) -> bool:
+    """Says whether `name` begins as the names of this module do."""
+    return name.partition('?')[0].partition(':')[0] in _FAMILIES
+
+
+def list_names(family: str) -> list[str]:
+    """Returns the names of a family; importing its package may take seconds.
+
+    Raises:
+        ValueError: if there is no such family.
+        ImportError: if its package is not installed.
+    """
+    if family not in _LISTS:
+        raise ValueError(f'family must be one of {", ".join(_LISTS)}, got {family!r}.')
+    return sorted(_LISTS[family]())
+
+
 def make_environment(name: str, seed: int) -> dm_env.Environment:
     """Returns a new environment, in single precision.
 
@@ -105,6 +122,36 @@ def _make_memory_chain(
     return memory_chain.MemoryChain(seed, num_symbols, query_period, num_queries)
 
 
+def _gym_names() -> list[str]:
+    import gymnasium as gym
+
+    return [f'gym:{known}' for known in gym.registry]
+
+
+def _atari_names() -> list[str]:
+    from ale_py import roms
+
+    return [f'atari:{_camel(rom)}' for rom in roms.get_all_rom_ids()]
+
+
+def _control_names() -> list[str]:
+    return [f'control:{":".join(known)}' for known in _control_suite().ALL_TASKS]
+
+
+def _bsuite_names() -> list[str]:
+    from bsuite import sweep
+
+    return [f'bsuite:{known}' for known in sweep.SETTINGS]
+
+
+def _control_suite():
+    with warnings.catch_warnings():
+        # Of a display, which only rendering needs.
+        warnings.simplefilter('ignore')
+        from dm_control import suite
+    return suite
+
+
 def _make_gym(name: str, seed: int):
     import gymnasium as gym
 
@@ -113,8 +160,7 @@ def _make_gym(name: str, seed: int):
     except gym.error.DependencyNotInstalled as error:
         raise ImportError(str(error)) from error
     except gym.error.Error as error:
-        names = [f'gym:{known}' for known in gym.registry]
-        raise ValueError(_unknown('name', f'gym:{name}', names)) from error
+        raise ValueError(_unknown('name', f'gym:{name}', _gym_names())) from error
     return gymnasium.Gymnasium(environment, seed)
 
 
@@ -134,8 +180,7 @@ def _make_atari(
     try:
         atari.rom_name(game)
     except ValueError as error:
-        names = [f'atari:{_camel(rom)}' for rom in atari.roms.get_all_rom_ids()]
-        raise ValueError(_unknown('name', f'atari:{game}', names)) from error
+        raise ValueError(_unknown('name', f'atari:{game}', _atari_names())) from error
     return atari.make(
         game,
         seed,
@@ -149,15 +194,10 @@ def _make_atari(
 
 
 def _make_control(name: str, seed: int):
-    with warnings.catch_warnings():
-        # Of a display, which only rendering needs.
-        warnings.simplefilter('ignore')
-        from dm_control import suite
-
+    suite = _control_suite()
     domain, _, task = name.partition(':')
     if (domain, task) not in suite.ALL_TASKS:
-        names = [f'control:{":".join(known)}' for known in suite.ALL_TASKS]
-        raise ValueError(_unknown('name', f'control:{name}', names))
+        raise ValueError(_unknown('name', f'control:{name}', _control_names()))
     return suite.load(domain, task, task_kwargs={'random': seed})
 
 
@@ -165,8 +205,7 @@ def _make_bsuite(name: str, seed: int):
     from bsuite import bsuite, sweep
 
     if name not in sweep.SETTINGS:
-        names = [f'bsuite:{known}' for known in sweep.SETTINGS]
-        raise ValueError(_unknown('name', f'bsuite:{name}', names))
+        raise ValueError(_unknown('name', f'bsuite:{name}', _bsuite_names()))
     experiment = name.partition('/')[0]
     arguments = dict(sweep.SETTINGS[name])
     load = bsuite.EXPERIMENT_NAME_TO_ENVIRONMENT[experiment]
@@ -190,6 +229,13 @@ _FAMILIES: dict[str, Callable[..., dm_env.Environment]] = {
     'atari': _make_atari,
     'control': _make_control,
     'bsuite': _make_bsuite,
+}
+_LISTS: dict[str, Callable[[], list[str]]] = {
+    'built-in': lambda: [*_BUILT_IN],
+    'gym': _gym_names,
+    'atari': _atari_names,
+    'control': _control_names,
+    'bsuite': _bsuite_names,
 }
 _EXTRAS = {
     'gym': 'gymnasium',

@@ -15,7 +15,7 @@ from repertory.components import core, optimizers, policies, specs, types
 from repertory.components.environments import registry
 from repertory.components.losses import categorical
 from repertory.components.networks import control, heads, torsos
-from repertory.launch import experiment, exporting, local, plots
+from repertory.launch import experiment, exported, local, plots
 from tests import fakes
 
 SMALL = config.Config(
@@ -456,8 +456,8 @@ def test_d4pg_swings_the_pendulum_up(tmp_path):
     # The reported return is of the environment's own rewards.
     assert -500.0 < result.evaluation_return < -50.0
     # What was exported swings it up without the agent's code.
-    policy = exporting.load_policy(tmp_path / 'run' / 'policy')
-    returns = exporting.evaluate(
+    policy = exported.load_policy(tmp_path / 'run' / 'policy')
+    returns = exported.evaluate(
         policy,
         lambda seed: registry.make_environment('gym:Pendulum-v1', seed),
         episodes=10,

@@ -14,11 +14,11 @@ from repertory import agents
 from repertory.agents import builder
 from repertory.components import actor, core, environment_loop, specs
 from repertory.components.environments import registry, vector
-from repertory.launch.cli import train
+from repertory.launch.cli import names
 from repertory.replay import server
 
 _FOLDER = pathlib.Path(agents.__path__[0])
-NAMES = [name.replace('-', '_') for name in train.agent_names()]
+NAMES = [name.replace('-', '_') for name in names.agent_names()]
 ENVIRONMENTS = {'d4pg': 'gym:Pendulum-v1', 'apex_dpg': 'gym:Pendulum-v1'}
 _SMALL = {
     'min_replay_size': 1,

@@ -1,5 +1,6 @@
 """The command line without running anything: flags, refusals, light start-up."""
 
+import contextlib
 import dataclasses
 import re
 import subprocess
@@ -7,10 +8,11 @@ import sys
 
 import pytest
 
+import repertory
 from repertory.agents.apex_dqn import config
 from repertory.launch import experiment as experiment_lib
 from repertory.launch import records, run_folder
-from repertory.launch.cli import main, train, versions
+from repertory.launch.cli import doctor, main, names, request, trials, versions
 
 
 def test_every_field_is_a_flag_with_help(capsys):
@@ -22,30 +24,28 @@ def test_every_field_is_a_flag_with_help(capsys):
         for field in dataclasses.fields(kind):
             if field.name not in ('agent', 'environment', 'networks'):
                 assert f'--{field.name.replace("_", "-")}' in text, field.name
-    for flag in 'env', 'preset', 'launch', 'run-dir', 'resume', 'checkpoint.keep':
+    for flag in 'env', 'preset', 'launch', 'run-dir', 'checkpoint.keep':
         assert f'--{flag}' in text
     assert 'Environment steps of reward before the bootstrap' in text
 
 
 def test_flags_set_the_fields_of_all_configs():
-    request = train._parse(
+    asked = request.parse(
         'apex-dqn --env gym:CartPole-v1 --n-step 5 --num-actors 3 --seed 7 '
         '--checkpoint.keep 4 --max-gradient-norm None --launch threads'.split()
     )
-    assert request.experiment.environment == 'gym:CartPole-v1'
-    assert request.experiment.agent.n_step == 5
-    assert request.experiment.agent.max_gradient_norm is None
-    assert request.experiment.seed == 7
-    assert request.experiment.checkpoint.keep == 4
-    assert request.topology.num_actors == 3
-    assert request.launch == 'threads'
+    assert asked.experiment.environment == 'gym:CartPole-v1'
+    assert asked.experiment.agent.n_step == 5
+    assert asked.experiment.agent.max_gradient_norm is None
+    assert asked.experiment.seed == 7
+    assert asked.experiment.checkpoint.keep == 4
+    assert asked.topology.num_actors == 3
+    assert asked.launch == 'threads'
 
 
 def test_a_preset_is_the_default_of_the_other_flags():
-    request = train._parse(
-        'apex-dqn --preset paper --env catch --batch-size 32'.split()
-    )
-    assert request.experiment.agent == dataclasses.replace(
+    asked = request.parse('apex-dqn --preset paper --env catch --batch-size 32'.split())
+    assert asked.experiment.agent == dataclasses.replace(
         config.PRESETS['paper'], batch_size=32
     )
 
@@ -59,10 +59,10 @@ def test_a_resumed_run_keeps_its_settings_but_for_the_flags_given(tmp_path):
     )
     topology = experiment_lib.Topology(num_actors=2)
     run_folder.write_json(folder.path / 'topology.json', records.encode(topology))
-    request = train._parse(['--resume', str(folder.path), '--max-actor-steps', '20'])
-    assert request.experiment == dataclasses.replace(experiment, max_actor_steps=20)
-    assert request.topology == topology
-    assert request.resume == folder.path
+    asked = request.parse(['--resume', str(folder.path), '--max-actor-steps', '20'])
+    assert asked.experiment == dataclasses.replace(experiment, max_actor_steps=20)
+    assert asked.topology == topology
+    assert (asked.run_dir, asked.resume) == (folder.path, True)
 
 
 @pytest.mark.parametrize(
@@ -70,14 +70,26 @@ def test_a_resumed_run_keeps_its_settings_but_for_the_flags_given(tmp_path):
     [
         ('fly', "the command must be one of train, .* got 'fly'"),
         ('train', "agent must be one of .*apex-dqn.* got 'none'"),
+        ('train apex-dpn', "got 'apex-dpn'; did you mean apex-d.."),
         ('train chess', "got 'chess'"),
         ('train apex-dqn', "env must be an environment's name, got none"),
         ('train apex-dqn --env katch', "got 'katch'; did you mean catch"),
         ('train apex-dqn --env catch --n-step 0', 'n_step must be >= 1, got 0'),
         ('train apex-dqn --env catch --preset x', "preset must be .* got 'x'"),
+        ('train apex-dqn --env gym:Pendulum-v1', 'must be a scalar DiscreteArray for'),
+        ('train d4pg --env catch', r'must be one float32 array in \[-1, 1\], got Disc'),
+        ('train apex-dqn --env nowhere:make', "'nowhere:make': No module named"),
+        ('train apex-dqn --env math:pi', "got 'math:pi', which is a float"),
         ('train apex-dqn --env catch --max-actor-steps None', 'would never end'),
         ('train --resume nowhere', 'run_dir must be the folder of a run'),
         ('plot nowhere', 'nowhere'),
+        ('plot', 'run_dirs must name the folder of a run, got none'),
+        ('envs chess', "family must be one of built-in, .* got 'chess'"),
+        ('config chess', "agent must be one of .* got 'chess'"),
+        ('sweep apex-dqn --env catch --vary n_step', 'vary must name values of n_step'),
+        ('sweep apex-dqn --env catch --vary n_step 0', 'n_step must be >= 1, got 0'),
+        ('sweep apex-dqn --env catch --samples 2 --vary n_step 5:1', 'LOW < HIGH'),
+        ('sweep apex-dqn --env catch --parallel 0', 'parallel must be >= 1, got 0'),
     ],
 )
 def test_a_wrong_command_is_refused_in_words(
@@ -93,18 +105,18 @@ def test_a_wrong_command_is_refused_in_words(
 
 
 def test_agents_are_found_by_their_folders():
-    assert 'apex-dqn' in train.agent_names()
+    assert 'apex-dqn' in names.agent_names()
 
 
 def test_the_process_that_launches_imports_no_tensorflow():
     code = (
         'import sys\n'
-        'from repertory.launch.cli import commands, main, train\n'
+        'from repertory.launch.cli import completion, main, request, train\n'
         'from repertory.launch import launcher, program, display\n'
         'from repertory.launch import experiment\n'
-        'r = train._parse(["apex-dqn", "--env", "catch"])\n'
+        'r = request.parse(["apex-dqn", "--env", "catch"])\n'
         'program.make_program(r.experiment, r.topology, ".")\n'
-        'r.experiment.make_environment(0)\n'
+        'r.experiment.agent.check_spec(r.experiment.environment_spec())\n'
         'heavy = {"tensorflow", "reverb", "sonnet", "ray"} & set(sys.modules)\n'
         'sys.exit(", ".join(sorted(heavy)) or 0)'
     )
@@ -118,3 +130,104 @@ def test_versions_that_do_not_fit_are_named_in_one_line(monkeypatch):
     [line] = versions.problems({'tensorflow': '1.0', 'numpy': '1.23.5'})
     assert line.startswith('tensorflow must be 1.0, got 2.')
     assert 'tensorflow 1.0, numpy 1.23.5' in line
+
+
+def test_an_agents_flags_name_what_is_required_and_the_presets(capsys):
+    with pytest.raises(SystemExit):
+        main.main(['train', 'd4pg', '--help'])
+    text = capsys.readouterr().out
+    assert re.search(r'--env NAME[^-]*\(required\)', text)
+    assert '--preset {default,paper,control,pendulum}' in text
+    assert 'repertory train d4pg --env gym:Pendulum-v1' in text
+
+
+def test_the_version_is_told(capsys):
+    assert main.main(['--version']) == 0
+    assert capsys.readouterr().out == f'repertory {repertory.__version__}\n'
+
+
+def test_the_help_names_every_command_and_each_has_help(capsys):
+    assert main.main(['--help']) == 0
+    text = capsys.readouterr().out
+    for name in main.COMMANDS:
+        assert f'\n  {name} ' in text
+        with contextlib.suppress(SystemExit):
+            assert main.main([name, '--help']) == 0
+        assert f'usage: repertory {name}' in capsys.readouterr().out
+
+
+def test_lists_name_agents_settings_and_environments(capsys):
+    assert main.main(['agents']) == 0
+    listed = capsys.readouterr().out
+    assert all(name in listed for name in names.agent_names())
+    assert main.main(['config', 'apex-dqn']) == 0
+    shown = capsys.readouterr().out
+    for field in dataclasses.fields(config.Config):
+        assert field.name in shown
+    assert 'paper: 512' in shown
+    assert main.main(['envs']) == 0
+    assert 'gym:CartPole-v1' in capsys.readouterr().out
+    assert main.main(['envs', 'built-in']) == 0
+    assert capsys.readouterr().out.split() == ['catch', 'memory_chain']
+
+
+def test_an_environment_of_ones_own_is_given_by_its_module(tmp_path, monkeypatch):
+    (tmp_path / 'my_envs.py').write_text(
+        'from repertory.components.environments import catch\n'
+        'def make(seed): return catch.Catch(seed, rows=4)\n'
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, 'path', [*sys.path, str(tmp_path)])
+    for text in 'my_envs:make', f'{tmp_path}/my_envs.py:make':
+        asked = request.parse(['apex-dqn', '--env', text])
+        assert asked.experiment.environment_spec().observations.shape == (4, 5)
+    assert names.environment('gym:CartPole-v1') == 'gym:CartPole-v1'
+
+
+def test_doctor_ends_with_a_verdict(capsys, monkeypatch):
+    monkeypatch.setattr(versions, '_load', lambda package: '')
+    monkeypatch.setattr(doctor, '_MEMORY_GIB', 1e6)
+    assert main.main(['doctor']) == 0
+    text = capsys.readouterr().out
+    assert text.endswith('Ready to train.\n')
+    assert re.search('advice: .* GiB of memory available; a run', text)
+    monkeypatch.setattr(doctor, '_GOOD', {'tensorflow': '1.0'})
+    assert main.main(['doctor']) == 1
+    text = capsys.readouterr().out
+    assert 'problem: tensorflow must be 1.0' in text
+    assert 'Not ready' in text
+
+
+def test_completion_knows_commands_agents_flags_and_presets(tmp_path):
+    script = tmp_path / 'complete.sh'
+    with open(script, 'w') as file, contextlib.redirect_stdout(file):
+        assert main.main(['completion', 'bash']) == 0
+    with open(script, 'a') as file:
+        file.write("""
+try() {
+  COMP_WORDS=(repertory "$@"); COMP_CWORD=$#; COMPREPLY=()
+  _tyro_repertory; echo "${COMPREPLY[@]}"
+}
+try tr; try train apex-d; try train apex-dqn --n-st; try train d4pg --preset pa
+try replay s; try eval --vid; try sweep --par
+""")
+    output = subprocess.run(
+        ['bash', script], capture_output=True, text=True, check=True
+    ).stdout
+    assert output.splitlines() == [
+        'train',
+        'apex-dpg apex-dqn',
+        '--n-step',
+        'paper',
+        'serve',
+        '--video',
+        '--parallel',
+    ]
+
+
+def test_a_trial_passes_its_setting_on_as_flags(tmp_path):
+    trial = trials.Trial('apex-dqn', {'hidden_sizes': '8 8'}, 3, tmp_path / 'run')
+    asked = request.parse(trial.arguments(['--env', 'catch']))
+    assert asked.experiment.agent.hidden_sizes == (8, 8)
+    assert (asked.experiment.seed, asked.run_dir) == (3, tmp_path / 'run')
+    assert trials.folder_name(trial.setting, 3) == 'hidden_sizes_8_8-seed_3'

@@ -10,8 +10,10 @@ import sonnet as snt
 import tensorflow as tf
 from dm_env import specs as dm_specs
 
+import repertory
+from repertory.agents import r2d2
 from repertory.components import policies, specs
-from repertory.launch import exporting
+from repertory.launch import experiment, exported, exporting
 
 _Pair = collections.namedtuple('_Pair', ['first', 'second'])
 
@@ -121,7 +123,7 @@ class _CorridorEnvironment(dm_env.Environment):
 def test_an_exported_policy_acts_as_the_policy_for_any_number_of_lanes(tmp_path):
     policy = _GreedyPolicy()
     exporting.export_policy(tmp_path / 'policy', policy, _GREEDY_SPEC)
-    loaded = exporting.load_policy(tmp_path / 'policy')
+    loaded = exported.load_policy(tmp_path / 'policy')
     assert loaded.initial_state(2) == ()
     for lanes in (1, 7):
         observation = np.random.default_rng(lanes).normal(size=(lanes, 4))
@@ -137,8 +139,8 @@ def test_it_repeats_its_action_in_a_clean_process_without_the_agent(tmp_path):
     exporting.export_policy(tmp_path / 'policy', policy, _GREEDY_SPEC)
     script = (
         'import sys, json, numpy as np\n'
-        'from repertory.launch import exporting\n'
-        'policy = exporting.load_policy(sys.argv[1])\n'
+        'from repertory.launch import exported\n'
+        'policy = exported.load_policy(sys.argv[1])\n'
         'x = np.linspace(-1, 1, 4, dtype=np.float32)[None]\n'
         'actions = {int(policy(x)[0][0]) for _ in range(100)}\n'
         "assert not {'reverb', 'launchpad', 'sonnet'} & set(sys.modules)\n"
@@ -156,10 +158,66 @@ def test_it_repeats_its_action_in_a_clean_process_without_the_agent(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ['policy']
 
 
+def test_tensorflow_alone_loads_it(tmp_path):
+    policy = _CountingPolicy()
+    exporting.export_policy(
+        tmp_path / 'policy', policy, policy.spec, metadata={'agent': 'counting'}
+    )
+    script = (
+        'import json, pathlib, sys\n'
+        'import tensorflow as tf\n'
+        'folder = pathlib.Path(sys.argv[1])\n'
+        'record = json.loads((folder / "repertory.json").read_text())\n'
+        'assert record["observation_leaves"] == ["a", "z.0"], record\n'
+        'assert record["action_leaves"] == ["0", "1.b"], record\n'
+        'assert record["metadata"] == {"agent": "counting"}, record\n'
+        'policy = tf.saved_model.load(str(folder))\n'
+        'state = [leaf[None] for leaf in policy.initial_state]\n'
+        'observation = [tf.constant([[1, 2]], tf.uint8), tf.constant([5.0])]\n'
+        'action, state = policy.act(observation, state)\n'
+        'serve = policy.signatures["serving_default"]\n'
+        'named = {f"state_{i}": leaf for i, leaf in enumerate(state)}\n'
+        'for i, leaf in enumerate(observation): named[f"observation_{i}"] = leaf\n'
+        'again = serve(**named)\n'
+        'loaded = {name.partition(".")[0] for name in sys.modules}\n'
+        'assert not loaded & {"repertory", "sonnet", "reverb", "dm_env"}, loaded\n'
+        'print(int(action[0][0]), int(again["action_0"][0]))\n'
+    )
+    output = subprocess.run(
+        [sys.executable, '-c', script, str(tmp_path / 'policy')],
+        check=True,
+        capture_output=True,
+        timeout=100,
+    ).stdout
+    assert output.split() == [b'16', b'17']  # 10 + 5 + the number of the call.
+
+
+def test_a_policy_is_loaded_by_its_runs_folder(tmp_path):
+    metadata = {'environment': 'corridor'}
+    exporting.export_policy(
+        tmp_path / 'run' / 'policy', _GreedyPolicy(), _GREEDY_SPEC, metadata=metadata
+    )
+    loaded = repertory.load_policy(tmp_path / 'run')
+    assert loaded.metadata == metadata
+    assert loaded(np.ones((2, 4)))[0].shape == (2,)
+
+
+def test_what_a_policy_sees_is_described():
+    described = exporting.describe(
+        experiment.ExperimentConfig(
+            agent=r2d2.Config(), environment='catch?frame_stack=2'
+        )
+    )
+    assert described['agent'] == 'r2d2'
+    assert described['environment'] == 'catch?frame_stack=2'
+    wrappers = ['ObservationActionReward', 'SinglePrecision', 'FrameStack', 'Catch']
+    assert described['preprocessing'] == wrappers
+
+
 def test_nests_memory_and_generators_survive(tmp_path):
     policy = _CountingPolicy()
     exporting.export_policy(tmp_path / 'p', policy, policy.spec, [np.float32(20.0)])
-    loaded = exporting.load_policy(tmp_path / 'p')
+    loaded = exported.load_policy(tmp_path / 'p')
     observation = {
         'a': np.array([[1, 2], [3, 4], [5, 6]], np.uint8),
         'z': (np.array([0.0, 100.0, 200.0], np.float32),),
@@ -178,7 +236,7 @@ def test_an_epsilon_greedy_policy_explores_each_lane(tmp_path):
     network(tf.zeros([1, 4]))
     policy = policies.EpsilonGreedyPolicy(network, [0.5], _GREEDY_SPEC.actions, 0)
     exporting.export_policy(tmp_path / 'p', policy, _GREEDY_SPEC)
-    actions, _ = exporting.load_policy(tmp_path / 'p')(np.ones((3000, 4)))
+    actions, _ = exported.load_policy(tmp_path / 'p')(np.ones((3000, 4)))
     greedy = np.argmax(network(tf.ones([1, 4]))[0])
     # Half of the lanes are greedy, and a third of the others by chance.
     assert np.mean(actions == greedy) == pytest.approx(2 / 3, abs=0.05)
@@ -194,7 +252,7 @@ def test_a_policy_for_a_fixed_number_of_lanes_is_refused(tmp_path):
 
 def test_specs_come_back(tmp_path):
     exporting.export_policy(tmp_path / 'p', _GreedyPolicy(), _GREEDY_SPEC)
-    loaded = exporting.load_policy(tmp_path / 'p')
+    loaded = exported.load_policy(tmp_path / 'p')
     assert loaded.observation_spec == _GREEDY_SPEC.observations
     assert (loaded.action_spec.minimum, loaded.action_spec.maximum) == (0, 2)
     assert loaded.action_spec.dtype == np.int32
@@ -207,7 +265,7 @@ def test_a_second_export_replaces_the_first(tmp_path):
         policy = _GreedyPolicy(seed)
         exporting.export_policy(tmp_path / 'p', policy, _GREEDY_SPEC)
         np.testing.assert_array_equal(
-            exporting.load_policy(tmp_path / 'p')(x)[0], policy(x, ()).action
+            exported.load_policy(tmp_path / 'p')(x)[0], policy(x, ()).action
         )
     assert [path.name for path in tmp_path.iterdir()] == ['p']
 
@@ -222,14 +280,14 @@ def test_a_second_export_replaces_the_first(tmp_path):
 )
 def test_an_observation_that_does_not_fit_is_named(tmp_path, observation, message):
     exporting.export_policy(tmp_path / 'p', _GreedyPolicy(), _GREEDY_SPEC)
-    loaded = exporting.load_policy(tmp_path / 'p')
+    loaded = exported.load_policy(tmp_path / 'p')
     with pytest.raises(ValueError, match=message):
         loaded(observation)
 
 
 def test_a_folder_without_a_policy_is_named(tmp_path):
     with pytest.raises(FileNotFoundError, match='must be an exported policy, got'):
-        exporting.load_policy(tmp_path)
+        exported.load_policy(tmp_path)
 
 
 def test_variables_must_be_the_policys(tmp_path):
@@ -240,14 +298,14 @@ def test_variables_must_be_the_policys(tmp_path):
 def test_evaluate_returns_what_a_loop_by_hand_does(tmp_path):
     policy = _GreedyPolicy()
     exporting.export_policy(tmp_path / 'p', policy, _GREEDY_SPEC)
-    loaded = exporting.load_policy(tmp_path / 'p')
+    loaded = exported.load_policy(tmp_path / 'p')
     made = []
 
     def make(seed):
         made.append(_CorridorEnvironment(seed))
         return made[-1]
 
-    returns = exporting.evaluate(loaded, make, episodes=6, seed=5)
+    returns = exported.evaluate(loaded, make, episodes=6, seed=5)
     assert made[0].closed
     environment = _CorridorEnvironment(5)
     for expected in returns:
@@ -259,4 +317,4 @@ def test_evaluate_returns_what_a_loop_by_hand_does(tmp_path):
         assert total == expected
     assert len(set(returns)) > 1
     with pytest.raises(ValueError, match='episodes must be >= 1, got 0'):
-        exporting.evaluate(loaded, make, episodes=0, seed=5)
+        exported.evaluate(loaded, make, episodes=0, seed=5)

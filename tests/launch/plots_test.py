@@ -129,3 +129,54 @@ def test_importing_plots_imports_no_matplotlib():
         'import sys, repertory.launch.plots; assert "matplotlib" not in sys.modules'
     )
     subprocess.run([sys.executable, '-c', script], check=True, timeout=60)
+
+
+def _run_of(path, seed, n_step, returns, agent='apex_dqn'):
+    folder = run_folder.create(
+        path,
+        {'agent': {'n_step': n_step, 'class': 'x'}, 'seed': seed},
+        agent=agent,
+        environment='catch',
+        seed=seed,
+    )
+    rows = [_row(10 * i, value) for i, value in enumerate(returns)]
+    _write(folder.csv / 'evaluator.csv', rows)
+    return path
+
+
+def test_plot_runs_compares_settings_over_their_seeds(tmp_path, figures):
+    paths = [
+        _run_of(tmp_path / 'a', 0, 1, [0.0, 1.0]),
+        _run_of(tmp_path / 'b', 1, 1, [0.0, 3.0]),
+        _run_of(tmp_path / 'c', 0, 5, [4.0, 4.0]),
+    ]
+    assert plots.settings(paths) == ['n_step 1', 'n_step 1', 'n_step 5']
+    with pytest.raises(ValueError, match='must be seeds of one setting, got n_step 1;'):
+        plots.plot_runs(paths, tmp_path / 'x.png')
+    plots.plot_runs(paths, tmp_path / 'x.png', compare=True, x='seconds')
+    (axes,) = figures[0].axes
+    first, second = axes.get_lines()
+    assert first.get_label() == 'n_step 1: median of 2'
+    assert first.get_ydata()[-1] == 2.0
+    assert second.get_label() == 'n_step 5'
+    assert first.get_xdata()[-1] == 1.0  # Seconds.
+    assert len(axes.collections) == 1  # The range of the two seeds.
+    assert axes.get_title() == 'apex_dqn on catch'
+
+
+def test_plot_runs_names_agents_where_they_differ(tmp_path):
+    paths = [
+        _run_of(tmp_path / 'a', 0, 1, [0.0]),
+        _run_of(tmp_path / 'b', 0, 5, [0.0], agent='r2d2'),
+    ]
+    assert plots.settings(paths) == ['agent apex_dqn', 'agent r2d2']
+    assert plots.settings(paths[:1]) == ['apex_dqn']
+
+
+def test_plot_runs_takes_seeds_of_one_setting(tmp_path, figures):
+    paths = [_run_of(tmp_path / str(s), s, 1, [0.0, float(s)]) for s in range(3)]
+    plots.plot_runs(paths, tmp_path / 'x.png')
+    assert figures[0].axes[0].get_lines()[0].get_ydata()[-1] == 1.0
+    _write(_create(tmp_path / 'empty').csv / 'evaluator.csv', [{'episodes': 0}])
+    with pytest.raises(ValueError, match='must hold the return of an episode'):
+        plots.plot_runs([tmp_path / 'empty'], tmp_path / 'x.png')

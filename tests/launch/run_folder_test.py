@@ -6,9 +6,12 @@ import subprocess
 import sys
 import typing
 
+import numpy as np
 import pytest
 
-from repertory.components import specs
+from repertory.agents import apex_dqn
+from repertory.components import checkpointing, specs
+from repertory.launch import experiment as experiment_lib
 from repertory.launch import records, run_folder
 
 
@@ -235,3 +238,58 @@ def test_a_run_that_goes_on_elsewhere_is_not_resumed(tmp_path):
     del folder
     output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert output == ''
+
+
+def _experiment(**fields):
+    return experiment_lib.ExperimentConfig(
+        **{'agent': apex_dqn.Config(), 'environment': 'catch', **fields}
+    )
+
+
+def test_what_cannot_work_leaves_no_folder(tmp_path):
+    path, topology = tmp_path / 'run', experiment_lib.Topology()
+    for experiment, message in [
+        (_experiment(environment='gym:Pendulum-v1'), 'must be a scalar DiscreteArray'),
+        (_experiment(environment='katch'), "got 'katch'; did you mean catch"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            run_folder.open_folder(experiment, topology, path)
+    two = experiment_lib.Topology(num_actors=2)
+    with pytest.raises(ValueError, match='num_actors and replay_shards must be 1'):
+        run_folder.open_folder(_experiment(), two, path, one_thread=True)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_finished_run_is_resumed_for_more_only(tmp_path):
+    topology = experiment_lib.Topology()
+    experiment = _experiment(max_actor_steps=100)
+    folder = run_folder.open_folder(experiment, topology, tmp_path / 'run')
+    arrays = {'x': np.zeros(1)}
+    checkpointing.save(folder.checkpoints, 5, arrays, {'counts': {'actor_steps': 104}})
+    before = folder.run.read_text()
+    with pytest.raises(ValueError, match='finished its 100 actor steps; raise --max-a'):
+        run_folder.open_folder(experiment, topology, folder.path, resume=True)
+    assert folder.run.read_text() == before
+    more = _experiment(max_actor_steps=200)
+    run_folder.open_folder(more, topology, folder.path, resume=True)
+    assert len(folder.description()['starts']) == 2
+
+
+def test_other_settings_are_let_in_if_asked_for(tmp_path):
+    topology = experiment_lib.Topology()
+    folder = run_folder.open_folder(_experiment(), topology, tmp_path / 'run')
+    other = _experiment(agent=apex_dqn.Config(n_step=7))
+    with pytest.raises(ValueError, match=r'n_step: 3 then, 7 now\n.*--allow-changes'):
+        run_folder.open_folder(other, topology, folder.path, resume=True)
+    run_folder.open_folder(
+        other, topology, folder.path, resume=True, allow_changes=True
+    )
+    assert folder.load_config().agent.n_step == 7
+
+
+def test_a_config_is_loaded_with_another_environment(tmp_path):
+    folder = _create(tmp_path, _Config(environment=lambda seed: seed))
+    with pytest.raises(ValueError, match='environment must be importable'):
+        folder.load_config()
+    assert folder.load_config(environment='catch').environment == 'catch'
+    assert folder.load_config(environment=specs.zeros).environment is specs.zeros

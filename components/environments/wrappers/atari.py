@@ -113,6 +113,10 @@ class AtariFrames(dm_env.Environment):
             self._observation(),
         )
 
+    def render(self) -> np.ndarray:
+        """Returns the screen: uint8 [210, 160, 3], mostly."""
+        return self._ale.getScreenRGB()
+
     def observation_spec(self) -> specs.BoundedArray:
         return specs.BoundedArray((_SIZE, _SIZE), np.uint8, 0, 255, 'frame')
 

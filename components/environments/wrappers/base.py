@@ -7,6 +7,15 @@ from typing import Any
 import dm_env
 
 
+def names(environment: dm_env.Environment) -> list[str]:
+    """Returns the classes' names, from the outermost wrapper to the environment."""
+    found = [type(environment).__name__]
+    while isinstance(environment, EnvironmentWrapper):
+        environment = environment._environment
+        found.append(type(environment).__name__)
+    return found
+
+
 class EnvironmentWrapper(dm_env.Environment):
     """Hands every call on; a subclass overrides what it changes."""
 

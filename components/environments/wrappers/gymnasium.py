@@ -82,6 +82,16 @@ class Gymnasium(dm_env.Environment):
             return dm_env.truncation(reward, observation)
         return dm_env.transition(reward, observation)
 
+    def render(self) -> np.ndarray:
+        """Returns the scene as uint8 [H, W, 3]; may need packages for drawing.
+
+        The environment need not have been made with a `render_mode`.
+        """
+        inner = self._environment.unwrapped
+        if getattr(inner, 'render_mode', None) is None:
+            inner.render_mode = 'rgb_array'
+        return self._environment.render()
+
     def observation_spec(self) -> types.Nest:
         return self._observations.spec
 
