@@ -251,6 +251,7 @@ def check_signature(
 
 def describe_wait(addresses: Sequence[str]) -> Callable[[], str]:
     """Returns a function that says what sampling from these servers waits for."""
+    inserts = {address: info.Motion() for address in addresses}
 
     def describe() -> str:
         waiting = []
@@ -260,12 +261,8 @@ def describe_wait(addresses: Sequence[str]) -> Callable[[], str]:
             except ConnectionError as error:
                 waiting.append(str(error))
                 continue
-            waiting += [
-                f'table `{t.name}` waits for {t.waits_for}; are the actors alive?'
-                if t.waits_for
-                else f'table `{t.name}` can be sampled: {t.size} items'
-                for t in found
-            ]
+            still = inserts[address].seconds_still(sum(t.inserts for t in found))
+            waiting += [info.describe_sample_wait(table, still) for table in found]
         return ' | '.join(waiting)
 
     return describe

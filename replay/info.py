@@ -6,12 +6,13 @@ import dataclasses
 import functools
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from repertory.replay import limits
 
 # A server that copies a table to save it answers nothing: 15 s for a million items.
 BUSY_SECONDS = 120.0
+_STILL_SECONDS = 20.0  # Longer than a learner's first step takes to compile, mostly.
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -93,6 +94,55 @@ def describe_busy(address: str) -> str:
         f'the replay server at {address}, which is busy: it answers nothing while it '
         'copies its tables for a checkpoint'
     )
+
+
+class Motion:
+    """Tells a wait that is ordinary from one in which nothing moves."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._count: int | None = None
+        self._since = 0.0
+
+    def seconds_still(self, count: int) -> float:
+        """Returns for how long calls have told of no other count than this one."""
+        if count != self._count:
+            self._count, self._since = count, self._clock()
+        return self._clock() - self._since
+
+
+def describe_insert_wait(table: TableStatistics, still: float) -> str:
+    """Says in words what an insert waits for.
+
+    Args:
+        table: as it is.
+        still: seconds in which nothing has been sampled from it.
+    """
+    text = f'insert into table `{table.name}` ({table.size} of {table.max_size} items)'
+    if table.waits_for:
+        text += f' waits for {table.waits_for}'
+    if still >= _STILL_SECONDS:
+        return f'{text}; nothing has been sampled for {still:.0f} s: see the learner'
+    if not table.samples:
+        return f'{text}; ordinary until the learner has compiled its first step'
+    return f'{text}; ordinary where actors are faster than the learner'
+
+
+def describe_sample_wait(table: TableStatistics, still: float) -> str:
+    """Says in words what sampling waits for.
+
+    Args:
+        table: as it is.
+        still: seconds in which nothing has been inserted into it.
+    """
+    if not table.waits_for:
+        return f'table `{table.name}` can be sampled: {table.size} items'
+    text = f'table `{table.name}` waits for {table.waits_for}'
+    if still >= _STILL_SECONDS:
+        return f'{text}; nothing has been inserted for {still:.0f} s: see the actors'
+    if table.size < table.min_size:
+        return f'{text}; learning begins when they are in'
+    return f'{text}; ordinary where the learner is faster than actors'
 
 
 def rates(

@@ -6,7 +6,9 @@ import dataclasses
 import logging
 import os
 import pathlib
+import signal
 import socket
+import threading
 from collections.abc import Sequence
 
 import numpy as np
@@ -107,14 +109,6 @@ class ReplayServer:
         self._running()
         return info.table_statistics(self.address, timeout=info.BUSY_SECONDS)
 
-    def wait(self) -> None:
-        """Returns when the server is stopped by another thread.
-
-        Raises:
-            KeyboardInterrupt: on SIGINT.
-        """
-        self._running().wait()
-
     def stop(self) -> None:
         """Ends the server and every blocked call; may be called twice."""
         if self._server is not None:
@@ -146,15 +140,17 @@ def checkpoint(address: str) -> str:
 
 
 def serve(config_path: str | os.PathLike) -> None:
-    """Serves the tables of a file until SIGINT.
+    """Serves the tables of a file until SIGINT or SIGTERM, then saves them.
 
     The file is YAML, of which JSON is a part: `port`, and if wanted `checkpoint_dir`
     and `restore`, as of `ReplayServer`; and `tables`, a list of `tables.TableSpec`
     fields, where `rate_limit` holds the fields of `limits.RateLimit`, and `signature`
-    the `shape` and `dtype` of each column, by name.
+    the `shape` and `dtype` of each column, by name. Without `checkpoint_dir` nothing
+    is saved.
 
     Raises:
         ValueError: if the file does not say which tables, or a field is unknown.
+        OSError: if the tables could not be saved.
     """
     path = pathlib.Path(config_path)
     config = yaml.safe_load(path.read_text())
@@ -165,15 +161,17 @@ def serve(config_path: str | os.PathLike) -> None:
         server = ReplayServer(table_specs, **config)
     except TypeError as error:
         raise ValueError(f'{path} must hold fields of ReplayServer: {error}') from error
+    stopping = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *unused: stopping.set())
     with server:
-        print(
-            f'serving {[spec.name for spec in table_specs]} on port {server.port}',
-            flush=True,
-        )
-        try:
-            server.wait()
-        except KeyboardInterrupt:
-            print('stopped')
+        names = [spec.name for spec in table_specs]
+        print(f'serving {names} on port {server.port}', flush=True)
+        stopping.wait()
+        if config.get('checkpoint_dir') is None:
+            print('stopped; nothing is saved without checkpoint_dir')
+        else:
+            print(f'stopped; saved to {server.checkpoint()}')
 
 
 def _table_spec(fields: dict) -> tables.TableSpec:
@@ -198,6 +196,8 @@ def _table_spec(fields: dict) -> tables.TableSpec:
 
 def _free_port(port: int | None) -> int:
     with socket.socket(socket.AF_INET6 if socket.has_ipv6 else socket.AF_INET) as probe:
+        # Connections of a server that ended a moment ago hold nobody up.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind(('', port or 0))
         except OSError as error:

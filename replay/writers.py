@@ -20,7 +20,7 @@ from repertory.components import core
 from repertory.replay import info
 
 _POLL_SECONDS = 1.0
-_UNREACHABLE_SECONDS = 20.0
+_UNREACHABLE_SECONDS = 60.0  # A restarted server is back sooner.
 _START_SECONDS = 120.0  # Processes that start together may be slow to.
 # Reverb warns at 64 pending items, and the warnings cost more than the items.
 _MAX_PENDING = 32
@@ -45,7 +45,7 @@ class RowWriter:
 
     Raises:
         ConnectionError: from any method, if the server's port takes no connection for
-            20 s, or it does not start within 120 s. One that is busy is waited for.
+            60 s, or it does not start within 120 s. One that is busy is waited for.
         core.Stopped: from any method that blocks, if `wait` raises it.
     """
 
@@ -77,6 +77,7 @@ class RowWriter:
             collections.deque(maxlen=num_rows) for _ in range(num_lanes)
         ]
         self._pending = [0] * num_lanes
+        self._samples = info.Motion()
         self.num_items = 0
 
     def append(
@@ -141,11 +142,8 @@ class RowWriter:
             return f'the replay server at {self._address} does not answer', False
         for table in found:
             if table.name == self._table:
-                return (
-                    f'insert into table `{table.name}` ({table.size} of '
-                    f'{table.max_size} items) waits for {table.waits_for or "it"}; '
-                    'is the learner alive?'
-                ), True
+                still = self._samples.seconds_still(table.samples)
+                return info.describe_insert_wait(table, still), True
         raise ConnectionError(
             f'the replay server at {self._address} has no table `{self._table}`, but '
             f'{[table.name for table in found]}.'

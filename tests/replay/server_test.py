@@ -1,6 +1,8 @@
 import json
 import logging
 import pathlib
+import signal
+import socket
 import subprocess
 import sys
 
@@ -235,9 +237,27 @@ def test_served_file_makes_its_tables_until_it_is_interrupted(tmp_path, capsys):
         info.print_info(address, seconds=0.1)
         printed = capsys.readouterr().out
         assert 't: 1 of 50 items' in printed and 'q: 0 of 5 items' in printed
-        process.send_signal(2)
+        process.send_signal(signal.SIGINT)
         assert process.wait(20) == 0
-        assert process.stdout.read() == 'stopped\n'
+        assert 'nothing is saved without checkpoint_dir' in process.stdout.read()
+
+
+def test_served_tables_are_saved_when_they_are_stopped(tmp_path):
+    path = tmp_path / 'replay.yaml'
+    saving = {**CONFIG, 'checkpoint_dir': str(tmp_path / 'saved'), 'restore': True}
+    path.write_text(yaml.safe_dump(saving))
+    code = f'from repertory.replay import server; server.serve({str(path)!r})'
+    for round_ in (0, 1):
+        with subprocess.Popen(
+            [sys.executable, '-c', code], stdout=subprocess.PIPE, text=True
+        ) as process:
+            address = f'localhost:{process.stdout.readline().split()[-1]}'
+            before, _ = sorted(info.table_statistics(address), key=lambda t: -t.size)
+            assert before.size == round_
+            insert(address, [1])
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(20) == 0
+            assert f'saved to {tmp_path}/saved/' in process.stdout.read()
 
 
 @pytest.mark.parametrize(
@@ -253,3 +273,15 @@ def test_file_that_cannot_be_served_is_refused(tmp_path, config, message):
     path.write_text(json.dumps(config))
     with pytest.raises(ValueError, match=message):
         server.serve(path)
+
+
+def test_a_server_that_ended_a_moment_ago_leaves_its_port_to_the_next():
+    with socket.create_server(('', 0)) as listener:
+        port = listener.getsockname()[1]
+        client = socket.create_connection(('localhost', port))
+        served, _ = listener.accept()
+        served.close()  # The side that closes first keeps the port for a minute.
+        client.close()
+    with server.ReplayServer([make_spec()], port=port) as replay:
+        assert replay.port == port
+        assert replay.statistics()[0].size == 0
