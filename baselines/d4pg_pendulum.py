@@ -17,7 +17,7 @@ def make(seed: int, **changes):
         agent=dataclasses.replace(d4pg.PENDULUM, **changes),
         environment='gym:Pendulum-v1',
         seed=seed,
-        max_actor_steps=30_000,
+        max_actor_steps=20_000,
         evaluation_episodes=20,
         evaluation_period_seconds=15.0,
     ), experiment.Topology(envs_per_actor=4)
