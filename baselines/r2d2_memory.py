@@ -76,7 +76,7 @@ def forgetful_networks(spec):
             return super().step(inputs, initial)[0], state
 
         def unroll(self, inputs, state, reset):
-            return super().unroll(inputs, state, tf.ones_like(reset))
+            return super().unroll(inputs, state, tf.ones(tf.shape(inputs)[:2], tf.bool))
 
     return networks.make_networks(spec, AGENT, Forgetful)
 

@@ -22,7 +22,7 @@ class NoMemory:
         return inputs, state
 
     def unroll(
-        self, inputs: tf.Tensor, state: tuple[()], reset: tf.Tensor | None
+        self, inputs: tf.Tensor, state: tuple[()], reset: tf.Tensor
     ) -> tuple[tf.Tensor, tuple[()]]:
         return inputs, state
 
@@ -84,9 +84,4 @@ class RecurrentNetwork(snt.Module):
 
     def _remember(self, observation, state, reset):
         features = observations.over_time(self._torso, observation)
-        length = reset.shape[0]
-        if length == features.shape[0]:
-            return self._core.unroll(features, state, reset)
-        first, state = self._core.unroll(features[:length], state, reset)
-        rest, state = self._core.unroll(features[length:], state, None)
-        return tf.concat([first, rest], axis=0), state
+        return self._core.unroll(features, state, reset)

@@ -58,7 +58,7 @@ class LSTM(snt.Module):
         self,
         inputs: tf.Tensor,
         state: snt.LSTMState,
-        reset: tf.Tensor | None,
+        reset: tf.Tensor,
         static: bool | None = None,
     ) -> tuple[tf.Tensor, snt.LSTMState]:
         """Returns the outputs [T, N, H] for inputs [T, N, F], and the last state.
@@ -66,26 +66,31 @@ class LSTM(snt.Module):
         Args:
             inputs: float32 [T, N, F].
             state: [N, H] each, before the first input.
-            reset: bool [T, N]; where True the initial state takes the place of the
-                state before that input. None where that is nowhere, which is faster.
+            reset: bool [R, N], R <= T; where True the initial state takes the place of
+                the state before that input. Later steps are never reset, which is
+                faster where it is known.
             static: whether the loop is written out in the graph, which needs a known
                 T: slower to trace, up to twice as fast to run. None: if T is known.
 
         Raises:
             ValueError: if the shapes do not fit, or T is unknown and `static` is set.
         """
-        shapes: list[tuple] = [(inputs, ('T', 'N', 'F'))]
-        if reset is not None:
-            shapes.append((reset, ('T', 'N')))
         tf.debugging.assert_shapes(
-            shapes, message='inputs must be [T, N, F] and reset [T, N]'
+            [(inputs, ('T', 'N', 'F')), (reset, ('R', 'N'))],
+            message='inputs must be [T, N, F] and reset [R, N]',
         )
+        length = inputs.shape[0]
         if static is None:
-            static = inputs.shape[0] is not None
-        if static and inputs.shape[0] is None:
+            static = length is not None
+        if static and length is None:
             raise ValueError(
                 'inputs must have a known length for static=True, got '
                 f'{inputs.shape}; set its shape or use static=False.'
+            )
+        if length is not None and (reset.shape[0] or 0) > length:
+            raise ValueError(
+                f'reset must have at most the {length} steps of inputs, got '
+                f'{reset.shape}.'
             )
         self._create(inputs.shape[-1])
         projected = tf.tensordot(inputs, self._w_x, 1) + self._b  # [T, N, 4 H]
@@ -111,8 +116,8 @@ def _forward(projected, w_h, hidden, cell):
     """Returns h, c, the three gates [N, 3 H] and the candidate."""
     size = hidden.shape[-1]
     raw = projected + tf.matmul(hidden, w_h)
-    gates = tf.sigmoid(raw[:, : 3 * size])
-    candidate = tf.tanh(raw[:, 3 * size :])
+    gates, candidate = tf.split(raw, [3 * size, size], axis=-1)
+    gates, candidate = tf.sigmoid(gates), tf.tanh(candidate)
     into, keep, out = tf.split(gates, 3, axis=-1)
     cell = keep * cell + into * candidate
     return out * tf.tanh(cell), cell, gates, candidate
@@ -120,8 +125,11 @@ def _forward(projected, w_h, hidden, cell):
 
 def _unroll(projected, w_h, state, initial, reset, static):
     """Returns outputs [T, N, H] and the last hidden and cell states."""
+    if not static:  # All steps of a loop are alike.
+        later = tf.shape(projected)[0] - tf.shape(reset)[0]
+        reset = tf.pad(reset, [[0, later], [0, 0]])
     # Absent, it is no operand: a third of a small step's time goes into the selection.
-    mask = () if reset is None else (reset[..., tf.newaxis],)  # [T, N, 1]
+    mask = () if reset.shape[0] == 0 else (reset[..., tf.newaxis],)  # [R, N, 1]
 
     @tf.custom_gradient
     def run(projected, w_h, hidden, cell, initial_hidden, initial_cell):
@@ -139,7 +147,9 @@ def _unroll(projected, w_h, state, initial, reset, static):
 
         def gradient(d_outputs, d_hidden, d_cell):
             before = [
-                _select(mask, first, tf.concat([start[tf.newaxis], x[:-1]], axis=0))
+                _select_first(
+                    mask, first, tf.concat([start[tf.newaxis], x[:-1]], axis=0)
+                )
                 for first, start, x in (
                     (initial_hidden, hidden, outputs),
                     (initial_cell, cell, cells),
@@ -163,11 +173,12 @@ def _unroll(projected, w_h, state, initial, reset, static):
             at_start = d_raw[0]
             for x in live:
                 # What flows to the initial state flows from the steps that were reset.
-                at_resets = tf.reduce_sum((1.0 - x) * d_raw, axis=0)
-                keep = gates[..., size : 2 * size]
+                steps = tf.shape(x)[0]
+                at_resets = tf.reduce_sum((1.0 - x) * d_raw[:steps], axis=0)
+                keep = gates[:steps, :, size : 2 * size]
                 d_initial = (
                     tf.matmul(at_resets, w_h, transpose_b=True),
-                    tf.reduce_sum((1.0 - x) * keep * d_cells, axis=0),
+                    tf.reduce_sum((1.0 - x) * keep * d_cells[:steps], axis=0),
                 )
                 at_start *= x[0]
             d_hidden = tf.matmul(at_start, w_h, transpose_b=True)
@@ -181,6 +192,14 @@ def _unroll(projected, w_h, state, initial, reset, static):
 def _select(mask, first, other):
     """Returns `first` where `mask`, which is empty or has one element, is True."""
     return tf.where(mask[0], first, other) if mask else other
+
+
+def _select_first(mask, first, other):
+    """Does so at the steps that have a mask; those after them stay."""
+    if not mask:
+        return other
+    steps = tf.shape(mask[0])[0]
+    return tf.concat([tf.where(mask[0], first, other[:steps]), other[steps:]], axis=0)
 
 
 def _backward(d_results, kept, live, w_h, static):
@@ -198,7 +217,10 @@ def _backward(d_results, kept, live, w_h, static):
     slopes = gates * (1.0 - gates)
     others = tf.concat([candidate, cell_before, squashed], axis=-1)
     to_raw = tf.concat([slopes * others, into * (1.0 - tf.square(candidate))], axis=-1)
-    live_keep = live[0] * keep if live else keep
+    live_keep = keep
+    for x in live:
+        steps = tf.shape(x)[0]
+        live_keep = tf.concat([x * keep[:steps], keep[steps:]], axis=0)
     next_keep = tf.concat([live_keep[1:], tf.ones_like(live_keep[:1])], axis=0)
 
     def body(carry, now):
@@ -217,14 +239,17 @@ def _backward(d_results, kept, live, w_h, static):
 
 
 def _scan(body: Body, inputs, start, static: bool, reverse: bool = False):
-    """Returns what `body` gave at each step, stacked; it takes the step before's."""
+    """Returns what `body` gave at each step, stacked; it takes the step before's.
+
+    Where an input has fewer steps than the first one, later steps do without it.
+    """
     if not static:
         return tf.scan(body, inputs, initializer=start, reverse=reverse)
     steps = list(range(inputs[0].shape[0]))
     inputs = [tf.unstack(x) for x in inputs]
     carry, results = start, []
     for t in reversed(steps) if reverse else steps:
-        carry = body(carry, [x[t] for x in inputs])
+        carry = body(carry, [x[t] for x in inputs if t < len(x)])
         results.append(carry)
     if reverse:
         results.reverse()

@@ -87,18 +87,19 @@ def test_unroll_is_step_after_step(core, data, static, graph):
 
 
 @pytest.mark.parametrize('static', [False, True])
-def test_no_reset_is_as_a_reset_nowhere(core, data, static):
+@pytest.mark.parametrize('length', [0, 1, 3])
+def test_a_short_reset_is_as_one_that_is_nowhere_later(core, data, static, length):
     inputs, state, reset = data
-    nowhere = tf.zeros_like(reset)
+    padded = tf.concat([reset[:length], tf.zeros_like(reset[length:])], axis=0)
     expected, actual = (
         with_gradients(
             core, lambda i, s, r=r: core.unroll(i, s, r, static), inputs, state
         )
-        for r in (nowhere, None)
+        for r in (padded, reset[:length])
     )
     assert len(actual) == len(expected)
     for got, want in zip(actual, expected, strict=True):
-        # Without any reset no gradient reaches a trainable initial state.
+        # Without one no gradient reaches a trainable initial state.
         want = tf.zeros([]) if want is None else want
         got = tf.zeros_like(want) if got is None else got
         np.testing.assert_allclose(got, want, rtol=1e-5, atol=2e-6)
@@ -153,4 +154,6 @@ def test_the_shapes_may_be_unknown_when_the_graph_is_traced(core, data):
 def test_unroll_refuses_shapes_that_do_not_fit(core, data):
     inputs, state, reset = data
     with pytest.raises(ValueError, match='inputs must be'):
-        core.unroll(inputs, state, reset[:-1])
+        core.unroll(inputs, state, reset[:, :-1])
+    with pytest.raises(ValueError, match='reset must have at most the'):
+        core.unroll(inputs[:-1], state, reset)
