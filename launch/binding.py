@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
 import launchpad as lp
+
+from repertory.launch import addresses
 
 
 class Node(Protocol):
     """A started node of a program, as a process or as a thread."""
 
     name: str
+    roles: Sequence[str]  # As the coordinator knows them.
+
+    @property
+    def pid(self) -> int | None:
+        """Of the process, if it is one that was started."""
 
     def start(self) -> None: ...
 
@@ -33,6 +40,11 @@ def named_nodes(program: lp.Program) -> Iterator[tuple[str, str, Any]]:
             yield getattr(node, 'role', f'{group}_{index}'), group, node
 
 
+def roles_of(name: str, node: Any) -> Sequence[str]:
+    """Returns what the coordinator is to know of `node`: its `roles`, or its name."""
+    return getattr(node, 'roles', [name])
+
+
 def prepare(
     program: lp.Program, launch_type: lp.LaunchType, stopper: Callable[..., None]
 ) -> None:
@@ -43,7 +55,7 @@ def prepare(
         for handle in node.input_handles:
             handle.connect(node, group)
     for node in program.get_all_nodes():
-        node.bind_addresses()
+        addresses.bind_local(node.addresses)
 
 
 def bypass_proxy() -> None:

@@ -125,7 +125,7 @@ class Coordinator:
                 self._enter('drain', reason)
 
     def lose(self, role: str, reason: str) -> None:
-        """Takes note that `role` is gone: the run is to end, and has failed."""
+        """Notes that `role` is gone: the run is to end, and has failed."""
         with self._lock:
             self._note_loss(role, reason)
             if self._phase == 'run':
@@ -147,7 +147,7 @@ class Coordinator:
                 following = progress.PHASES[progress.PHASES.index(self._phase) + 1]
                 self._enter(following, self._reason)
             if now - self._last_status >= _STATUS_SECONDS:
-                self._write_status(now)
+                self.write_status()
 
     @property
     def phase(self) -> str:
@@ -189,8 +189,22 @@ class Coordinator:
                 else:
                     self._counts[name] += int(value)
 
+    def continue_from(self, status: Mapping[str, Any]) -> None:
+        """Goes on from the last `status` of a coordinator that is gone.
+
+        Heartbeats bring totals: what was done since is counted, and nothing twice.
+        """
+        with self._lock:
+            self.restore(status['counts'])
+            self._phase, self._reason = status['phase'], status['reason']
+            self._failure, self._lost = status['failure'], set(status['lost'])
+            self._hurry = status['hurry']
+            self._evaluate_finally = status['evaluate_finally']
+            for role, saved in status['nodes'].items():
+                self._nodes[role] = progress.NodeState.restore(self._clock(), saved)
+
     def status(self) -> dict[str, Any]:
-        """Returns all that a display shows; JSON can hold it."""
+        """Returns all that a display and `continue_from` need; JSON can hold it."""
         with self._lock:
             now, counts = self._clock(), self.counts()
             rates = self._rates.update(now, self._counts)
@@ -202,42 +216,36 @@ class Coordinator:
                 'rates': rates,
                 'budget': dataclasses.asdict(self._budget),
                 'seconds_left': self._budget.seconds_left(counts, rates),
-                'nodes': {
-                    role: {
-                        'silent_seconds': round(now - node.last_seen, 1),
-                        'waits_for': node.waits_for,
-                        'metrics': dict(node.metrics),
-                    }
-                    for role, node in sorted(self._nodes.items())
-                },
+                'nodes': {r: n.describe(now) for r, n in sorted(self._nodes.items())},
+                'lost': sorted(self._lost),
+                'hurry': self._hurry,
+                'evaluate_finally': self._evaluate_finally,
                 'starting': sorted(set(self._roles) - set(self._nodes)),
             }
 
     def write_status(self) -> None:
         """Writes the status file now."""
         with self._lock:
-            self._write_status(self._clock())
+            self._last_status = self._clock()
+            if self._status_path is not None:
+                progress.write(self._status_path, self.status())
 
     # The rules; the lock is held.
 
     def _enter(self, phase: str, reason: str) -> None:
         self._phase, self._reason = phase, reason
         self._phase_begin = self._clock()
-        self._write_status(self._phase_begin)
+        self.write_status()
 
     def _grant(self, role: str, wanted: int) -> int:
         if self._phase != 'run':
             return 0
         group = progress.group_of(role)
-        limit = self._budget.limit(group)
-        if limit is None:
-            return wanted
-        held = sum(
-            max(node.lease, 0)
-            for name, node in self._nodes.items()
-            if progress.group_of(name) == group
-        )
-        return max(0, min(wanted, limit - self._counts[f'{group}_steps'] - held))
+        nodes = [
+            n for name, n in self._nodes.items() if progress.group_of(name) == group
+        ]
+        held = sum(max(node.lease, 0) for node in nodes)
+        return self._budget.grant(wanted, group, self._counts[f'{group}_steps'] + held)
 
     def _check_budgets(self) -> None:
         reason = self._budget.spent(self.counts())
@@ -256,10 +264,9 @@ class Coordinator:
             node = self._nodes.get(role)
             if role in self._lost or (node and (node.done or node.leaves)):
                 continue
-            if node is None and now - self._begin > self._patience.start:
-                late[role] = f'has not started for {now - self._begin:.0f} s'
-            elif node and now - node.last_seen > self._patience.answer:
-                late[role] = f'has not answered for {now - node.last_seen:.0f} s'
+            text = self._patience.lost_with(node, now, self._begin)
+            if text:
+                late[role] = text
         return late
 
     def _phase_complete(self, now: float) -> bool:
@@ -291,8 +298,3 @@ class Coordinator:
         self._lost.add(role)
         self._failure = self._failure or f'{role}: {text}'
         self._hurry, self._evaluate_finally = True, False
-
-    def _write_status(self, now: float) -> None:
-        self._last_status = now
-        if self._status_path is not None:
-            progress.write(self._status_path, self.status())

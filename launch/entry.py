@@ -48,6 +48,11 @@ def send_event(**event: Any) -> None:
         os.write(int(descriptor), json.dumps(event).encode() + b'\n')
 
 
+def attempt() -> int:
+    """Returns how often this node was started before."""
+    return int(os.environ.get(supervisor.ATTEMPT_VARIABLE, '0'))
+
+
 class Stopper:
     """Stops the program that this process is a node of: what `lp.stop` calls."""
 

@@ -13,9 +13,13 @@ import tyro
 from repertory.agents import builder
 from repertory.components import specs
 from repertory.components.environments import vector
+from repertory.launch import restarts
 
 EnvironmentFactory = Callable[[int], dm_env.Environment]
 NetworksFactory = Callable[[specs.EnvironmentSpec], builder.Networks]
+
+
+GROUPS = 'coordinator', 'replay', 'learner', 'actor', 'evaluator'
 
 
 def _check_integer(value: Any, least: int, name: str) -> None:
@@ -228,6 +232,13 @@ class Topology:
     gpu_groups: tuple[str, ...] = ('learner',)
     """Groups of nodes that may use a GPU; it is hidden from all others."""
 
+    restart: tuple[str, ...] = ()
+    """Groups of processes that are started again when they fail; the failure of any
+    other ends the run. coordinator, replay, learner, actor, evaluator."""
+
+    restart_policy: restarts.RestartPolicy = restarts.RestartPolicy()
+    """How often they are."""
+
     def __post_init__(self) -> None:
         for name in ('num_actors', 'envs_per_actor', 'replay_shards'):
             _check_integer(getattr(self, name), 1, name)
@@ -236,6 +247,8 @@ class Topology:
         _check_member(self.evaluators, (0, 1), 'evaluators')
         for group in self.gpu_groups:
             _check_member(group, ('learner', 'actor', 'evaluator'), 'gpu_groups')
+        for group in self.restart:
+            _check_member(group, GROUPS, 'restart')
         if self.replay_shards > self.num_actors:
             raise ValueError(
                 'replay_shards must be <= num_actors, got '

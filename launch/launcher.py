@@ -8,6 +8,7 @@ import logging
 import os
 import pathlib
 import signal
+import sys
 import tempfile
 import threading
 import time
@@ -16,7 +17,8 @@ from typing import Any, Literal
 
 import launchpad as lp
 
-from repertory.launch import binding, processes, threads
+from repertory.launch import binding, keeping, processes, threads
+from repertory.launch import restarts as restarts_lib
 
 COORDINATOR = 'coordinator'
 
@@ -58,6 +60,7 @@ def launch(
     mode: Literal['processes', 'threads'],
     run_dir: str | os.PathLike,
     environments: Mapping[str, Mapping[str, str]] | None = None,
+    restarts: Mapping[str, restarts_lib.RestartPolicy] | None = None,
 ) -> Run:
     """Starts all nodes of `program`, and returns at once.
 
@@ -69,10 +72,19 @@ def launch(
         mode: a process a node, or a thread a node.
         run_dir: its folder `logs` takes a log a node.
         environments: environment variables for the processes of a group, by group.
+        restarts: how often the nodes of a group are started again when they fail, by
+            group; the failure of a node of any other group ends the program.
 
     Raises:
         TypeError: if a node cannot be copied to another process.
+        ValueError: if threads are to be restarted.
     """
+    restarts = restarts or {}
+    if mode == 'threads' and restarts:
+        raise ValueError(
+            f'restarts must be empty for threads, got {sorted(restarts)}: a thread '
+            'cannot be ended to start it again; launch processes.'
+        )
     binding.bypass_proxy()
     log_dir = pathlib.Path(run_dir) / 'logs'
     log_dir.mkdir(parents=True, exist_ok=True)
@@ -80,8 +92,14 @@ def launch(
     if mode == 'threads':
         nodes = threads.make_nodes(program, log_dir, lambda *_, **__: run.stop())
     else:
+
+        def keep(group: str, node: binding.Node) -> binding.Node:
+            if group not in restarts:
+                return node
+            return keeping.KeptNode(node, restarts[group], run.is_over, run.report)
+
         nodes = processes.make_nodes(
-            program, run.job_dir, log_dir, environments or {}, run.take_event
+            program, run.job_dir, log_dir, environments or {}, run.take_event, keep
         )
     coordinators = program.groups.get(COORDINATOR, [])
     run.start(nodes, coordinators[0] if coordinators else None)
@@ -100,7 +118,7 @@ class Run:
         self._coordinator: Any = None
         self._lock = threading.Lock()
         self._requests: list[str] = []
-        self._killed = self._forced = False
+        self._killed = self._forced = self._finishing = False
         self._signal = 0
         self._terminate_at = self._kill_at = float('inf')
         self._failed_node = self._failure = ''
@@ -162,6 +180,17 @@ class Run:
         """Takes a node's news."""
         if 'stop' in event:
             self.stop(event['stop'])
+        self._finishing = self._finishing or 'over' in event
+
+    def is_over(self) -> bool:
+        """Whether what fails now is not to be started again."""
+        return self._finishing or self._forced or COORDINATOR in self._ended
+
+    def report(self, name: str, outcome: str, consequence: str) -> None:
+        """Tells the user of a failure that need not end the program."""
+        text = f'{name} {outcome}\n{name} {consequence}.'
+        _logger.info('%s', text)
+        print(text, file=sys.stderr, flush=True)
 
     @contextlib.contextmanager
     def signals_handled(self) -> Iterator[None]:
@@ -216,21 +245,19 @@ class Run:
             self._ended[node.name] = outcome
             if outcome and not self._forced and not self._failed_node:
                 self._failed_node, self._failure = node.name, outcome
-                self._stop_after_failure(node.name, outcome)
+                self._stop_after_failure(node, outcome)
             if node.name == COORDINATOR:
-                # The others end by themselves; asking also reaches nodes that know
-                # nothing of a coordinator.
+                # The others end by themselves, but for who knows no coordinator.
                 for other in self._nodes:
                     other.terminate()
                 hurry = outcome or self._signal
                 self._give(_NOTICE_SECONDS if hurry else _ENDING_SECONDS)
 
-    def _stop_after_failure(self, name: str, outcome: str) -> None:
+    def _stop_after_failure(self, node: binding.Node, outcome: str) -> None:
         headline = outcome.splitlines()[0]
-        if name == COORDINATOR or not self._call('lose', name, headline):
-            self._terminate_at = time.monotonic()
-        else:
-            self._terminate_at = time.monotonic() + _FAILURE_SECONDS
+        answers = [self._call('lose', role, headline) for role in node.roles]
+        patience = _FAILURE_SECONDS if all(answers) else 0.0
+        self._terminate_at = time.monotonic() + patience
 
     def _obey_requests(self) -> None:
         with self._lock:
@@ -240,7 +267,7 @@ class Run:
                 self._terminate_at = time.monotonic()
 
     def _call(self, method: str, *arguments: str) -> bool:
-        """Calls the coordinator; returns whether it answered."""
+        """Calls the coordinator; returns whether it answers."""
         if self._coordinator is None or COORDINATOR in self._ended:
             return False
         try:

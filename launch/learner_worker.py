@@ -48,6 +48,7 @@ class LearnerWorker(core.VariableSource):
             experiment.checkpoint.period_seconds,
             experiment.checkpoint.keep,
         )
+        self._to_redo: int | None = None
         self._published = learner.get_variables()
         self._published_at = time.monotonic()
 
@@ -65,8 +66,15 @@ class LearnerWorker(core.VariableSource):
         """Does one learner call; False if the run is ending."""
         if not self._control.take_steps(self._steps_per_call):
             return False
+        if self._to_redo is None:
+            # What a learner that died had done since its checkpoint is done again, and
+            # counted once: counts stay those of the parameters.
+            done = int(self._control.counts.get('learner_steps', 0))
+            self._to_redo = max(0, done - self.learner.steps)
         metrics = self.learner.step()
-        self._control.count_steps(self._steps_per_call)
+        redone = min(self._to_redo, self._steps_per_call)
+        self._to_redo -= redone
+        self._control.count_steps(self._steps_per_call - redone)
         now = time.monotonic()
         if now - self._published_at >= _PUBLISH_SECONDS:
             self.publish()

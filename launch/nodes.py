@@ -21,8 +21,8 @@ from launchpad import context
 from repertory.components import checkpointing, core
 from repertory.launch import control as control_lib
 from repertory.launch import coordinator as coordinator_lib
+from repertory.launch import entry, progress, run_folder
 from repertory.launch import experiment as experiment_lib
-from repertory.launch import progress, run_folder
 
 _GIVE_UP_SECONDS = 120.0
 _TICK_SECONDS = 0.1
@@ -38,6 +38,11 @@ class Plan:
     topology: experiment_lib.Topology
     run_dir: str
     resume: bool
+
+    @property
+    def resumes(self) -> bool:
+        """Whether this node continues from a checkpoint: also after its restart."""
+        return self.resume or entry.attempt() > 0
 
 
 class CoordinatorNode:
@@ -56,7 +61,9 @@ class CoordinatorNode:
             budget, roles, folder.status, progress.Patience()
         )
         saved = checkpointing.latest(folder.checkpoints) if resume else None
-        if saved is not None:
+        if entry.attempt() and (status := progress.read(folder.status)):
+            self._coordinator.continue_from(status)
+        elif saved is not None:
             counts = checkpointing.load(saved).metadata['counts']
             self._coordinator.restore(counts)
         # Courier serves what has a public name.
@@ -72,6 +79,7 @@ class CoordinatorNode:
             self._coordinator.tick()
             time.sleep(_TICK_SECONDS)
         self._coordinator.write_status()
+        entry.send_event(over=True)  # This end is no failure to be restarted after.
         time.sleep(_LINGER_SECONDS)  # For the answers that are on their way.
         if self._coordinator.failure:
             raise RuntimeError(self._coordinator.failure)
@@ -90,7 +98,7 @@ class _Replay:
             plan.topology,
             lp.get_port_from_address(address),
             plan.run_dir,
-            plan.resume,
+            plan.resumes,
             shard=int(role.rpartition('_')[2]),
         )
 
@@ -146,7 +154,7 @@ class LearnerNode:
             resolved,
             self._control,
             plan.run_dir,
-            plan.resume,
+            plan.resumes,
         )
         self.get_variables = self._worker.get_variables
 

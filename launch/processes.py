@@ -17,6 +17,7 @@ def make_nodes(
     log_dir: pathlib.Path,
     environments: Mapping[str, Mapping[str, str]],
     on_event: Callable[[dict], None],
+    keep: Callable[[str, binding.Node], binding.Node],
 ) -> list[binding.Node]:
     """Returns the nodes of `program`, ready to start.
 
@@ -26,6 +27,7 @@ def make_nodes(
         log_dir: takes a log a node, `<name>.log`.
         environments: variables for the processes of a group, by group.
         on_event: takes the nodes' news.
+        keep: takes a group and a node of it; returns what stands for the node.
 
     Raises:
         TypeError: if a node cannot be copied to another process.
@@ -41,9 +43,13 @@ def make_nodes(
             'TF_CPP_MIN_LOG_LEVEL': os.environ.get('TF_CPP_MIN_LOG_LEVEL', '2'),
             **environments.get(group, {}),
         }
-        children.append(
-            supervisor.ChildProcess(
-                name, job_path, log_dir / f'{name}.log', environment, on_event
-            )
+        child = supervisor.ChildProcess(
+            name,
+            binding.roles_of(name, node),
+            job_path,
+            log_dir / f'{name}.log',
+            environment,
+            on_event,
         )
+        children.append(keep(group, child))
     return children

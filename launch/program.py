@@ -13,7 +13,7 @@ import pathlib
 import launchpad as lp
 
 from repertory.components import core
-from repertory.launch import experiment, nodes, progress
+from repertory.launch import experiment, nodes, progress, restarts
 
 _CALL_SECONDS = 10.0
 
@@ -78,6 +78,13 @@ def make_program(
         node.role = 'evaluator'
         program.add_node(node, label='evaluator')
     return program
+
+
+def restart_policies(
+    topology: experiment.Topology,
+) -> dict[str, restarts.RestartPolicy]:
+    """Returns which groups are restarted, and how often."""
+    return dict.fromkeys(topology.restart, topology.restart_policy)
 
 
 def process_environments(topology: experiment.Topology) -> dict[str, dict[str, str]]:

@@ -39,6 +39,14 @@ class Patience:
     final_evaluation: float = 3600.0
     exit: float = 5.0
 
+    def lost_with(self, node: NodeState | None, now: float, begin: float) -> str:
+        """Returns for how long a node has been silent, in words; '' if not too long."""
+        if node is None and now - begin > self.start:
+            return f'has not started for {now - begin:.0f} s'
+        if node and now - node.last_seen > self.answer:
+            return f'has not answered for {now - node.last_seen:.0f} s'
+        return ''
+
 
 ENDLESS = Patience(**{field.name: math.inf for field in dataclasses.fields(Patience)})
 
@@ -59,9 +67,10 @@ class Budget:
     seconds: float | None = None
     target_return: float | None = None
 
-    def limit(self, group: str) -> int | None:
-        """Returns the steps that `actor` or `learner` nodes may do in all."""
-        return {'actor': self.actor_steps, 'learner': self.learner_steps}.get(group)
+    def grant(self, wanted: int, group: str, spent: int) -> int:
+        """Returns how many of `wanted` steps of actors or learners may be done."""
+        limit = {'actor': self.actor_steps, 'learner': self.learner_steps}.get(group)
+        return wanted if limit is None else max(0, min(wanted, limit - spent))
 
     def spent(self, counts: Mapping[str, float]) -> str:
         """Returns which count has reached its limit, in words; '' if none has."""
@@ -95,6 +104,23 @@ class NodeState:
     waits_for: str = ''
     done: bool = False
     leaves: bool = False  # It hears nothing further, or has been told to exit.
+
+    def describe(self, now: float) -> dict[str, Any]:
+        """Returns what a display shows, and what `restore` needs."""
+        return {
+            'silent_seconds': round(now - self.last_seen, 1),
+            'waits_for': self.waits_for,
+            'metrics': dict(self.metrics),
+            'incarnation': self.incarnation,
+            'counts': dict(self.counts),
+            'lease': self.lease,
+        }
+
+    @classmethod
+    def restore(cls, now: float, saved: Mapping[str, Any]) -> NodeState:
+        """Returns what `describe` described, as if it had been heard just now."""
+        names = 'incarnation', 'counts', 'lease', 'metrics'
+        return cls(last_seen=now, **{name: saved[name] for name in names})
 
 
 def budget_of(experiment: experiment_lib.ExperimentConfig) -> Budget:

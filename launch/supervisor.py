@@ -12,7 +12,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+import uuid
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 _TAIL_BYTES = 4000
@@ -20,6 +21,8 @@ _TRACEBACK_SECONDS = 0.1
 
 PARENT_VARIABLE = 'REPERTORY_PARENT_PID'
 EVENTS_VARIABLE = 'REPERTORY_EVENTS_FD'
+ATTEMPT_VARIABLE = 'REPERTORY_ATTEMPT'
+NODE_VARIABLE = 'REPERTORY_NODE_ID'
 TRACEBACK_SIGNAL = signal.SIGUSR2
 
 
@@ -33,6 +36,7 @@ class ChildProcess:
     def __init__(
         self,
         name: str,
+        roles: Sequence[str],
         job_path: pathlib.Path,
         log_path: pathlib.Path,
         environment: Mapping[str, str],
@@ -42,16 +46,21 @@ class ChildProcess:
 
         Args:
             name: for messages.
+            roles: what the coordinator knows of it.
             job_path: what `entry.write_job` wrote.
             log_path: where stdout and stderr are appended.
             environment: variables set beside those of this process.
             on_event: takes what the child sends by `entry.send_event`.
         """
         self.name = name
+        self.roles = roles
         self._job_path = job_path
         self._log_path = log_path
         self._environment = environment
         self._on_event = on_event
+        self._id = uuid.uuid4().hex  # By which all that it starts is found again.
+        self._attempts = 0
+        self._log_start = 0
         self._process: subprocess.Popen | None = None
         self._events = -1
         self._partial = b''
@@ -60,11 +69,14 @@ class ChildProcess:
         self._outcome: str | None = None
 
     def start(self) -> None:
-        """Starts the process."""
+        """Starts the process, or starts it again once `poll` has said that it ended."""
+        self._partial, self._error, self._outcome = b'', '', None
+        self._asked = set()
         self._events, child_end = os.pipe()
         os.set_blocking(self._events, False)
         try:
             with open(self._log_path, 'ab') as log:
+                self._log_start = log.tell()
                 self._process = subprocess.Popen(
                     [sys.executable, '-m', 'repertory.launch.entry', self._job_path],
                     stdin=subprocess.DEVNULL,
@@ -77,10 +89,13 @@ class ChildProcess:
                         **self._environment,
                         PARENT_VARIABLE: str(os.getpid()),
                         EVENTS_VARIABLE: str(child_end),
+                        ATTEMPT_VARIABLE: str(self._attempts),
+                        NODE_VARIABLE: self._id,
                     },
                 )
         finally:
             os.close(child_end)
+            self._attempts += 1
 
     @property
     def pid(self) -> int | None:
@@ -98,6 +113,7 @@ class ChildProcess:
             return None
         self._read_events()
         self._signal_group(signal.SIGKILL)
+        self._kill_strays()
         code = self._process.wait()
         os.close(self._events)
         if code == 0 or -code in self._asked:
@@ -130,10 +146,11 @@ class ChildProcess:
         return True
 
     def tail(self) -> str:
-        """Returns the end of its log."""
+        """Returns the end of its log, as of the last start."""
         try:
             with open(self._log_path, 'rb') as log:
-                log.seek(max(0, log.seek(0, os.SEEK_END) - _TAIL_BYTES))
+                end = log.seek(0, os.SEEK_END)
+                log.seek(max(self._log_start, end - _TAIL_BYTES))
                 return log.read().decode(errors='replace').strip()
         except OSError as error:
             return f'(its log cannot be read: {error})'
@@ -151,6 +168,16 @@ class ChildProcess:
                 event = json.loads(line)
                 self._error = event.get('error', self._error)
                 self._on_event(event)
+
+    def _kill_strays(self) -> None:
+        """Kills what it started in other groups: they have its variables."""
+        mark = f'{NODE_VARIABLE}={self._id}'.encode()
+        for path in pathlib.Path('/proc').glob('[0-9]*/environ'):
+            try:
+                if mark in path.read_bytes().split(b'\0'):
+                    os.kill(int(path.parent.name), signal.SIGKILL)
+            except (OSError, ValueError):
+                continue  # It has ended, or is another user's.
 
     def _signal_group(self, number: int) -> None:
         if self._process is not None and self._outcome is None:

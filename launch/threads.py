@@ -5,7 +5,7 @@ from __future__ import annotations
 import pathlib
 import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import launchpad as lp
 from launchpad.launch import worker_manager
@@ -29,8 +29,17 @@ class _StopEvent:
 class _ThreadNode:
     """A node in a thread; it cannot be killed, only asked to stop."""
 
-    def __init__(self, name: str, function: Callable, log_path: pathlib.Path):
+    pid: int | None = None
+
+    def __init__(
+        self,
+        name: str,
+        roles: Sequence[str],
+        function: Callable,
+        log_path: pathlib.Path,
+    ):
         self.name = name
+        self.roles = roles
         self._function = function
         self._log_path = log_path
         self._manager = _StopEvent()
@@ -71,6 +80,11 @@ def make_nodes(
     """
     binding.prepare(program, lp.LaunchType.LOCAL_MULTI_THREADING, stop)
     return [
-        _ThreadNode(name, node.function, log_dir / f'{name}.log')
+        _ThreadNode(
+            name,
+            binding.roles_of(name, node),
+            node.function,
+            log_dir / f'{name}.log',
+        )
         for name, _, node in binding.named_nodes(program)
     ]

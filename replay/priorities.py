@@ -17,12 +17,12 @@ from repertory.replay import info
 
 _LOGGER = logging.getLogger(__name__)
 _POLL_SECONDS = 1.0
-_UNREACHABLE_SECONDS = 20.0
+_UNREACHABLE_SECONDS = 60.0  # A restarted server is back sooner.
 _BUSY_SECONDS = 600.0  # More than any checkpoint of the tables takes.
-_FLUSH_SECONDS = 60.0
+_FLUSH_SECONDS = 120.0
 _CLOSE_SECONDS = 10.0
 _RETRY_SECONDS = 1.0
-_MAX_RETRIES = 20
+_MAX_RETRIES = 60
 
 
 def importance_weights(probabilities: tf.Tensor, exponent: float) -> tf.Tensor:
@@ -129,7 +129,7 @@ class PriorityUpdater:
             RuntimeError: if an earlier update failed, or after `close`.
             core.Stopped: if another thread calls `close` while this call waits.
             ConnectionError: if it waits for a server whose port takes no connection
-                for 20 s.
+                for 60 s.
             TimeoutError: if it waits for 10 minutes.
         """
         self._raise_error()
@@ -158,8 +158,8 @@ class PriorityUpdater:
 
         Raises:
             RuntimeError: if an update failed.
-            ConnectionError: if the port of a server takes no connection for 20 s.
-            TimeoutError: if it takes longer than a minute.
+            ConnectionError: if the port of a server takes no connection for 60 s.
+            TimeoutError: if it takes longer than two minutes.
         """
         tasks = self._queue.all_tasks_done
 

@@ -195,6 +195,40 @@ def test_a_phase_that_does_not_end_names_who_is_late():
     assert coordinator.phase == 'save'
 
 
+def test_a_coordinator_continues_from_the_status_of_one_that_died():
+    clock = Clock()
+    first = make(clock=clock, actor_steps=1000, learner_steps=500)
+    first.restore({'actor_steps': 100, 'seconds': 50.0})
+    first.heartbeat('actor_0', 'a', counts={'steps': 30}, metrics={'x': 1})
+    first.heartbeat('actor_1', 'b', counts={'steps': 20}, lease=40)
+    clock.now = 10.0
+    status = json.loads(json.dumps(first.status()))
+    # What comes after the last status is told again in the totals.
+    first.heartbeat('actor_0', 'a', counts={'steps': 35})
+
+    second = make(clock=Clock(), actor_steps=1000, learner_steps=500)
+    second.continue_from(status)
+    assert second.counts() == {'actor_steps': 150, 'seconds': 60.0}
+    assert second.status()['nodes']['actor_0']['metrics'] == {'x': 1}
+    answer = second.heartbeat('actor_0', 'a', counts={'steps': 45}, wanted=1000)
+    assert answer['counts']['actor_steps'] == 100 + 45 + 20
+    assert answer['granted'] == 1000 - 165 - 40  # actor_1 still holds its lease.
+    assert second.heartbeat('learner', 'c', counts={'steps': 7})['phase'] == 'run'
+
+
+def test_a_coordinator_that_died_while_the_run_ended_ends_it():
+    first = make(roles=('actor_0', 'learner', 'evaluator'), actor_steps=10)
+    for role in 'actor_0', 'learner', 'evaluator':
+        first.heartbeat(role)
+    first.lose('evaluator', 'was killed')
+    second = make(roles=('actor_0', 'learner', 'evaluator'), actor_steps=10)
+    second.continue_from(json.loads(json.dumps(first.status())))
+    assert (second.phase, second.failure) == ('drain', 'evaluator: was killed')
+    assert second.heartbeat('actor_0', done=True)['phase'] == 'save'
+    # In a hurry, without the evaluation that nobody could play.
+    assert second.heartbeat('learner', done=True)['phase'] == 'exit'
+
+
 def test_status_is_whole_json_with_rates_and_time_left(tmp_path):
     clock, path = Clock(), tmp_path / 'status.json'
     coordinator = make(clock=clock, path=path, actor_steps=1000)

@@ -45,6 +45,7 @@ def test_an_experiment_that_cannot_work_is_refused(fields, error, message):
         ({'replay': 'here'}, "replay must be one of 'separate', 'learner', got 'here'"),
         ({'evaluators': 2}, 'evaluators must be one of 0, 1, got 2'),
         ({'gpu_groups': ('actors',)}, "gpu_groups must be one of .* got 'actors'"),
+        ({'restart': ('actors',)}, "restart must be one of .* got 'actors'"),
         ({'replay_shards': 2}, 'replay_shards must be <= num_actors, got 2 > 1'),
     ],
 )

@@ -13,7 +13,7 @@ import launchpad as lp
 import pytest
 
 from repertory.launch import control as control_lib
-from repertory.launch import launcher, nodes, progress
+from repertory.launch import launcher, nodes, progress, restarts
 
 # The nodes' functions travel by value: a child cannot import this module.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
@@ -139,6 +139,85 @@ def test_a_killed_node_stops_everything(tmp_path, victim):
     assert result.failed_node == victim
     assert result.failure.startswith('was killed by signal 9 (SIGKILL)')
     assert not alive(pids(run).values())
+
+
+def launch_kept(made, run_dir, **policy):
+    groups = 'coordinator', 'learner', 'actor'
+    policies = dict.fromkeys(groups, restarts.RestartPolicy(**policy))
+    return launcher.launch(made, 'processes', run_dir, restarts=policies)
+
+
+def count(run_dir, name):
+    return progress.read(run_dir / 'status.json')['counts'].get(name, 0)
+
+
+@pytest.mark.parametrize('victim', ['actor_0', 'learner', 'coordinator'])
+def test_a_killed_node_that_is_kept_starts_again_and_counts_go_on(
+    tmp_path, victim, capsys
+):
+    run = launch_kept(make_program(tmp_path), tmp_path, backoff_seconds=0.1)
+    wait_until_running(tmp_path)
+    wait_for(lambda: count(tmp_path, 'actor_steps') > 20, 20)
+    before = {name: count(tmp_path, f'{name}_steps') for name in ('actor', 'learner')}
+    first = pids(run)
+    os.kill(first[victim], signal.SIGKILL)
+    wait_for(lambda: pids(run)[victim] != first[victim], 20)
+    seen = [before]
+    while min(seen[-1][n] - before[n] for n in before) < 200:
+        assert run.alive and len(seen) < 3000
+        seen.append({n: count(tmp_path, f'{n}_steps') for n in before})
+        time.sleep(0.01)
+    for name in before:
+        totals = [one[name] for one in seen]
+        assert totals == sorted(totals)
+    assert {n for n in first if pids(run)[n] != first[n]} == {victim}
+    run.stop()
+    assert run.wait(timeout=60) == launcher.Result(0)
+    assert (tmp_path / 'saved').exists()
+    shown = capsys.readouterr().err
+    assert f'{victim} was killed by signal 9 (SIGKILL)' in shown
+    assert f'{victim} starts again in 0.1 s, restart 1 of 5' in shown
+    assert not alive([*first.values(), *pids(run).values()])
+
+
+def test_a_node_that_always_fails_ends_the_run_with_its_traceback(tmp_path):
+    made = make_program(tmp_path, functions={'actor_1': failing})
+    run = launch_kept(made, tmp_path, max_restarts=2, backoff_seconds=0.1)
+    result = run.wait(timeout=90)
+    assert result.exit_code == 1 and result.failed_node == 'actor_1'
+    assert result.failure.endswith('ValueError: actor_1 is broken')
+    log = (tmp_path / 'logs' / 'actor_1.log').read_text()
+    assert log.count('ValueError: actor_1 is broken') == 3
+    assert (tmp_path / 'saved').exists()
+
+
+def test_a_spent_budget_is_no_failure_of_the_coordinator(tmp_path):
+    run = launch_kept(make_program(tmp_path, actor_steps=50), tmp_path)
+    first = pids(run)
+    assert run.wait(timeout=90) == launcher.Result(0)
+    assert first.keys() == pids(run).keys()
+    assert (tmp_path / 'logs' / 'coordinator.log').read_text().count(
+        'Binding: run'
+    ) == 1
+
+
+def test_what_a_dead_node_started_in_sessions_of_its_own_is_killed(tmp_path):
+    def parent(path):
+        child = subprocess.Popen(['sleep', '300'], start_new_session=True)
+        path.write_text(str(child.pid))
+        os.kill(os.getpid(), signal.SIGSEGV)
+
+    made = lp.Program('plain')
+    made.add_node(lp.PyNode(parent, tmp_path / 'pid'), label='one')
+    result = launcher.launch(made, 'processes', tmp_path).wait(60)
+    assert result.failure.startswith('was killed by signal 11 (SIGSEGV)')
+    wait_for(lambda: not alive([int((tmp_path / 'pid').read_text())]), 5)
+
+
+def test_threads_cannot_be_restarted(tmp_path):
+    policies = {'actor': restarts.RestartPolicy()}
+    with pytest.raises(ValueError, match='restarts must be empty for threads, got'):
+        launcher.launch(make_program(tmp_path), 'threads', tmp_path, restarts=policies)
 
 
 def test_stop_is_clean_and_saves(tmp_path):

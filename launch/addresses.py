@@ -1,0 +1,56 @@
+"""Ports that stay a node's own while it is restarted."""
+
+from __future__ import annotations
+
+import random
+import socket
+
+import launchpad as lp
+from launchpad import address as lp_address
+
+# Below the ports that the kernel hands out: while a node is down, no connection of
+# another process may come to have its port.
+_PORTS = range(20_000, 30_000)
+_random = random.SystemRandom()
+_given: set[int] = set()
+
+
+def free_port() -> int:
+    """Returns a port on which nobody listens, another one at each call.
+
+    Raises:
+        OSError: if none of a thousand is free.
+    """
+    for port in _random.sample(_PORTS, 1000):
+        if port not in _given and _is_free(port):
+            _given.add(port)
+            return port
+    raise OSError(
+        f'a port from {_PORTS.start} to {_PORTS.stop - 1} must be free, got a thousand '
+        'that are taken; end what listens there.'
+    )
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket(socket.AF_INET6 if socket.has_ipv6 else socket.AF_INET) as probe:
+        try:
+            probe.bind(('', port))
+        except OSError:
+            return False
+        return True
+
+
+class FixedAddress(lp_address.AbstractAddressBuilder):
+    """An address that is known before the launch."""
+
+    def __init__(self, address: str):
+        self._address = address
+
+    def build(self) -> str:
+        return self._address
+
+
+def bind_local(addresses: list[lp.Address]) -> None:
+    """Gives each address a free port of this machine."""
+    for address in addresses:
+        address.bind(FixedAddress(f'localhost:{free_port()}'))

@@ -1,0 +1,71 @@
+import numpy as np
+import pytest
+
+from repertory.agents.apex_dqn import config
+from repertory.components import core
+from repertory.launch import control as control_lib
+from repertory.launch import coordinator as coordinator_lib
+from repertory.launch import experiment as experiment_lib
+from repertory.launch import learner_worker, progress, run_folder
+
+
+class Learner(core.Learner):
+    """Counts its calls, two steps each."""
+
+    def __init__(self, steps):
+        self._steps = steps
+
+    @property
+    def steps(self):
+        return self._steps
+
+    def step(self):
+        self._steps += 2
+        return {'loss': 0.0}
+
+    def get_variables(self):
+        return self._steps, [np.zeros(1)]
+
+    def state(self):
+        return {'steps': np.array(self._steps)}
+
+    def restore(self, state):
+        raise NotImplementedError
+
+
+class NoLogger(core.Logger):
+    def write(self, values):
+        pass
+
+    def close(self):
+        pass
+
+
+@pytest.mark.parametrize('restored', [0, 60, 101])
+def test_a_restarted_learner_counts_what_it_does_again_once(tmp_path, restored):
+    coordinator = coordinator_lib.Coordinator(
+        progress.Budget(learner_steps=150), ['learner']
+    )
+    coordinator.restore({'learner_steps': 101, 'actor_steps': 5})
+    worker = learner_worker.LearnerWorker(
+        learner=Learner(restored),
+        samples=iter(()),
+        updates_per_call=2,
+        items_per_call=2,
+        save_policy=lambda: None,
+        replay_addresses=[],
+        control=control_lib.NodeControl('learner', coordinator, background=False),
+        logger=NoLogger(),
+        folder=run_folder.RunFolder(tmp_path),
+        experiment=experiment_lib.ExperimentConfig(
+            agent=config.Config(), environment='catch'
+        ),
+    )
+    counts = []
+    while worker.step():
+        counts.append(coordinator.counts()['learner_steps'])
+    assert counts == sorted(counts)
+    # Counts stay those of the parameters.
+    assert worker.learner.steps in (150, 151)
+    assert coordinator.counts()['learner_steps'] == worker.learner.steps
+    worker.close()
