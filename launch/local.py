@@ -11,7 +11,7 @@ from repertory.components import core
 from repertory.launch import control as control_lib
 from repertory.launch import coordinator as coordinator_lib
 from repertory.launch import experiment as experiment_lib
-from repertory.launch import progress, run_folder, wiring
+from repertory.launch import progress, quiet, run_folder, wiring
 from repertory.replay import budget
 
 
@@ -73,9 +73,12 @@ def run_experiment(
     )
     if resume:
         coordinator.restore(folder.saved_counts())
-    with wiring.build_replay(
-        experiment, topology, None, folder.path, resume, limited=False
-    ) as replay:
+    with (
+        quiet.native_errors_to(folder.logs / 'nodes.log'),
+        wiring.build_replay(
+            experiment, topology, None, folder.path, resume, limited=False
+        ) as replay,
+    ):
         run = _Run(experiment, topology, folder, coordinator, replay, resume)
         try:
             try:

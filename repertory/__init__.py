@@ -9,6 +9,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from repertory.launch import exported
 
+# TensorFlow tells of missing GPUs and of the CPU's features wherever it is imported;
+# its errors are still shown.
+os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '2')
+
 __version__ = metadata.version('repertory')
 
 

@@ -48,7 +48,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return fail(
             f'the command must be one of {", ".join(COMMANDS)}, got {arguments[0]!r}.'
         )
-    os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '2')
     # Modules of the user's are found here, as `python -m repertory` finds them.
     if os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())
