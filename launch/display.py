@@ -14,7 +14,7 @@ import rich.console
 import rich.live
 import rich.table
 
-from repertory.launch import progress
+from repertory.launch import log_watcher, progress
 
 _REFRESH_SECONDS = 0.5
 _LINE_SECONDS = 10.0
@@ -31,6 +31,7 @@ class Display:
         self,
         status_path: str | os.PathLike,
         title: str,
+        log_dir: str | os.PathLike | None = None,
         console: rich.console.Console | None = None,
     ):
         """Does not begin yet.
@@ -38,10 +39,12 @@ class Display:
         Args:
             status_path: what the coordinator writes.
             title: of the table.
+            log_dir: where nodes log; their warnings are shown too. None for none.
             console: None for standard output.
         """
         self._path = pathlib.Path(status_path)
         self._title = title
+        self._logs = None if log_dir is None else log_watcher.LogWatcher(log_dir)
         self._console = console or rich.console.Console(file=sys.stdout)
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._show, name='display', daemon=True)
@@ -59,6 +62,7 @@ class Display:
             period = 1.0  # The first line comes with the first status.
             while True:
                 closing = self._closing.wait(period)
+                self._print_warnings()
                 status = progress.read(self._path)
                 if status:
                     self._console.print(summary_line(status), soft_wrap=True)
@@ -68,11 +72,18 @@ class Display:
         with rich.live.Live(console=self._console, auto_refresh=False) as live:
             while True:
                 closing = self._closing.wait(_REFRESH_SECONDS)
+                self._print_warnings()  # Above the table.
                 status = progress.read(self._path)
                 if status:
                     live.update(make_table(status, self._title), refresh=True)
                 if closing:
                     return
+
+    def _print_warnings(self) -> None:
+        for text in self._logs.new_warnings() if self._logs else ():
+            self._console.print(
+                f'warning: {text}', soft_wrap=True, markup=False, highlight=False
+            )
 
 
 def figures(status: dict[str, Any]) -> dict[str, str]:

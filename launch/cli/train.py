@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator, Sequence
 
 from repertory.launch import display as display_lib
-from repertory.launch import run_folder
+from repertory.launch import log_watcher, run_folder
 from repertory.launch.cli import names, request
 
 _USAGE = """usage: repertory train AGENT --env NAME [OPTIONS]
@@ -47,7 +47,11 @@ def main(arguments: Sequence[str]) -> int:
     _print_replay_memory(asked)
     folder.logs.mkdir(exist_ok=True)
     folder.status.unlink(missing_ok=True)  # An earlier run's would be shown.
-    logging.basicConfig(filename=folder.logs / 'launcher.log', level=logging.INFO)
+    logging.basicConfig(
+        filename=folder.logs / 'launcher.log',
+        level=logging.INFO,
+        format=log_watcher.FORMAT,
+    )
     title = f'{folder.path.name} ({asked.launch})'
     run = _run_here if asked.launch == 'sync' else _run_program
     # Processes have logs of their own.
@@ -114,7 +118,7 @@ def _run_program(
         program.process_environments(asked.topology),
         program.restart_policies(asked.topology),
     )
-    with display_lib.Display(folder.status, title):
+    with display_lib.Display(folder.status, title, folder.logs):
         result = run.wait()
     failure = ''
     if result.failed_node:
@@ -150,7 +154,7 @@ def _run_here(
 
     for number in signal.SIGINT, signal.SIGTERM:
         signal.signal(number, handle)
-    with display_lib.Display(folder.status, title):
+    with display_lib.Display(folder.status, title, folder.logs):
         local.run_experiment(
             asked.experiment, asked.topology, folder, resume=asked.resume
         )

@@ -70,6 +70,18 @@ def test_a_table_shows_who_waits_and_what_failed(status):
 def test_the_last_status_is_shown_at_the_end(status, tmp_path, terminal):
     path, out = tmp_path / 'status.json', io.StringIO()
     console = rich.console.Console(file=out, force_terminal=terminal, width=200)
-    with display.Display(path, 'a run', console):
+    with display.Display(path, 'a run', console=console):
         progress.write(path, status)
     assert '400 (of 1,000)' in out.getvalue()
+
+
+@pytest.mark.parametrize('terminal', [True, False])
+def test_warnings_of_nodes_are_shown(status, tmp_path, terminal):
+    path, out = tmp_path / 'status.json', io.StringIO()
+    console = rich.console.Console(file=out, force_terminal=terminal, width=200)
+    with display.Display(path, 'a run', tmp_path, console):
+        (tmp_path / 'learner.log').write_text(
+            '2026-01-02 03:04:05,678 WARNING repertory.agents.d4pg: vmin [too] high\n'
+        )
+        progress.write(path, status)
+    assert out.getvalue().count('warning: learner: vmin [too] high') == 1
