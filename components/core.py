@@ -34,7 +34,7 @@ class Role:
     """Which actor a policy or an adder is made for.
 
     Attributes:
-        actor_index: in [0, num_actors); 0 for an evaluator.
+        actor_index: in [0, num_actors); of an evaluator, which one it is.
         num_actors: actors of the run, at least 1.
         evaluation: True for an evaluator.
         num_lanes: environments that the actor drives in lockstep.
@@ -49,7 +49,9 @@ class Role:
 
     @property
     def name(self) -> str:
-        return 'evaluator' if self.evaluation else f'actor_{self.actor_index}'
+        if self.evaluation:
+            return f'evaluator_{self.actor_index}' if self.actor_index else 'evaluator'
+        return f'actor_{self.actor_index}'
 
 
 class VectorEnvironment(abc.ABC):

@@ -58,7 +58,9 @@ class Coordinator:
         self._last_status = float('-inf')
         self._phase = progress.PHASES[0]
         self._reason = ''
-        self._evaluate_finally = 'evaluator' in self._roles
+        self._evaluate_finally = any(
+            progress.group_of(r) == 'evaluator' for r in self._roles
+        )
         self._failure = ''
         self._hurry = False
         self._lost: set[str] = set()
@@ -248,12 +250,7 @@ class Coordinator:
         return self._budget.grant(wanted, group, self._counts[f'{group}_steps'] + held)
 
     def _check_budgets(self) -> None:
-        reason = self._budget.spent(self.counts())
-        target, node = self._budget.target_return, self._nodes.get('evaluator')
-        value = None if node is None else node.metrics.get('episode_return')
-        reached = target is not None and value is not None and value >= target
-        if reached and not reason:
-            reason = f'target_return of {target:g} reached: {value:g}'
+        reason = self._budget.spent(self.counts()) or self._budget.reached(self._nodes)
         if reason:
             self._enter('drain', reason)
 

@@ -13,32 +13,11 @@ import tyro
 from repertory.agents import builder
 from repertory.components import specs
 from repertory.components.environments import vector
-from repertory.launch import restarts
+from repertory.launch import checks, restarts
 
 EnvironmentFactory = Callable[[int], dm_env.Environment]
 NetworksFactory = Callable[[specs.EnvironmentSpec], builder.Networks]
-
-
 GROUPS = 'coordinator', 'replay', 'learner', 'actor', 'evaluator'
-
-
-def _check_integer(value: Any, least: int, name: str) -> None:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f'{name} must be an integer, got {value!r}.')
-    if value < least:
-        raise ValueError(f'{name} must be >= {least}, got {value}.')
-
-
-def _check_above(value: float, bound: float, name: str) -> None:
-    if not value > bound:
-        raise ValueError(f'{name} must be > {bound}, got {value}.')
-
-
-def _check_member(value: Any, choices: tuple, name: str) -> None:
-    if value not in choices:
-        raise ValueError(
-            f'{name} must be one of {", ".join(map(repr, choices))}, got {value!r}.'
-        )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -58,8 +37,8 @@ class CheckpointConfig:
     """Saves the replay too; without it a resumed run starts with an empty one."""
 
     def __post_init__(self) -> None:
-        _check_above(self.period_seconds, 0, 'checkpoint.period_seconds')
-        _check_integer(self.keep, 1, 'checkpoint.keep')
+        checks.check_above(self.period_seconds, 0, 'checkpoint.period_seconds')
+        checks.check_integer(self.keep, 1, 'checkpoint.keep')
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -82,7 +61,10 @@ class LoggingConfig:
     """Least seconds between two rows of one role."""
 
     def __post_init__(self) -> None:
-        _check_above(self.period_seconds, 0, 'logging.period_seconds')
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if field.name.endswith('_seconds') and value is not None:
+                checks.check_above(value, 0, f'logging.{field.name}')
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -143,12 +125,12 @@ class ExperimentConfig:
                 f'dm_env.Environment, got {type(self.environment).__name__}; an '
                 'environment itself cannot be copied to the actors.'
             )
-        _check_integer(self.seed, 0, 'seed')
+        checks.check_integer(self.seed, 0, 'seed')
         for name in ('max_actor_steps', 'max_learner_steps'):
             if getattr(self, name) is not None:
-                _check_integer(getattr(self, name), 1, name)
+                checks.check_integer(getattr(self, name), 1, name)
         if self.max_seconds is not None:
-            _check_above(self.max_seconds, 0, 'max_seconds')
+            checks.check_above(self.max_seconds, 0, 'max_seconds')
         for name in ('max_seconds', 'target_return'):
             value = getattr(self, name)
             if value is not None and not math.isfinite(value):
@@ -156,8 +138,10 @@ class ExperimentConfig:
                     f'{name} must be finite or None, got {value}; it would never be '
                     'reached.'
                 )
-        _check_integer(self.evaluation_episodes, 1, 'evaluation_episodes')
-        _check_above(self.evaluation_period_seconds, 0, 'evaluation_period_seconds')
+        checks.check_integer(self.evaluation_episodes, 1, 'evaluation_episodes')
+        checks.check_above(
+            self.evaluation_period_seconds, 0, 'evaluation_period_seconds'
+        )
         budgets = 'max_actor_steps', 'max_learner_steps', 'max_seconds', 'target_return'
         if all(getattr(self, name) is None for name in budgets):
             raise ValueError(
@@ -210,7 +194,10 @@ class Topology:
     """How many processes of each kind a program has, and what shares one."""
 
     num_actors: int = 1
-    """Actor processes."""
+    """Actors."""
+
+    actors_per_process: int = 1
+    """Actors, a thread each, that share a process: less memory, but also one core."""
 
     envs_per_actor: int = 16
     """Environments that one actor steps in lockstep."""
@@ -227,7 +214,7 @@ class Topology:
     """Replay in processes of its own, or in the learner's, which samples faster."""
 
     evaluators: int = 1
-    """1: an evaluator runs beside the actors; 0: none."""
+    """Evaluators that run beside the actors; each plays evaluations of its own."""
 
     gpu_groups: tuple[str, ...] = ('learner',)
     """Groups of nodes that may use a GPU; it is hidden from all others."""
@@ -240,15 +227,16 @@ class Topology:
     """How often they are."""
 
     def __post_init__(self) -> None:
-        for name in ('num_actors', 'envs_per_actor', 'replay_shards'):
-            _check_integer(getattr(self, name), 1, name)
-        _check_member(self.environments, ('serial', 'processes'), 'environments')
-        _check_member(self.replay, ('separate', 'learner'), 'replay')
-        _check_member(self.evaluators, (0, 1), 'evaluators')
+        counts = 'num_actors', 'actors_per_process', 'envs_per_actor', 'replay_shards'
+        for name in counts:
+            checks.check_integer(getattr(self, name), 1, name)
+        checks.check_member(self.environments, ('serial', 'processes'), 'environments')
+        checks.check_member(self.replay, ('separate', 'learner'), 'replay')
+        checks.check_integer(self.evaluators, 0, 'evaluators')
         for group in self.gpu_groups:
-            _check_member(group, ('learner', 'actor', 'evaluator'), 'gpu_groups')
+            checks.check_member(group, ('learner', 'actor', 'evaluator'), 'gpu_groups')
         for group in self.restart:
-            _check_member(group, GROUPS, 'restart')
+            checks.check_member(group, GROUPS, 'restart')
         if self.replay_shards > self.num_actors:
             raise ValueError(
                 'replay_shards must be <= num_actors, got '
@@ -266,7 +254,7 @@ def check_together(experiment: ExperimentConfig, topology: Topology) -> None:
     experiment.agent.check_lanes(topology.envs_per_actor)
     if experiment.target_return is not None and not topology.evaluators:
         raise ValueError(
-            'evaluators must be 1 where target_return is set, got 0; nothing would '
+            'evaluators must be >= 1 where target_return is set, got 0; nothing would '
             'measure the return.'
         )
 

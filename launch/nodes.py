@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import queue
 import threading
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent import futures
 from typing import Any
 
@@ -195,32 +196,54 @@ class _RemoteVariables(core.VariableSource):
                 self._control.wait('parameters from the learner', waited)
 
 
-def run_actor(
-    plan: Plan, index: int, address: lp.Address, learner: Any, coordinator: Any
+def run_actors(
+    plan: Plan, addresses: Mapping[int, lp.Address], learner: Any, coordinator: Any
 ) -> None:
     _configure('actor')
+    """Runs an actor for each index, in a thread each, with the replay at its address.
+
+    Raises:
+        Exception: what the first that fails raises, at once: the process is to end.
+    """
     from repertory.launch import wiring
 
-    role = core.Role(actor_index=index).name
-    with _control(role, coordinator) as control:
-        with contextlib.suppress(core.Stopped):
-            wiring.build_actor(
-                plan.experiment,
-                plan.topology,
-                index,
-                address.resolve(),
-                _RemoteVariables(learner, control),
-                control,
-                plan.run_dir,
-            ).run()
-        control.done()
+    ended: queue.Queue[BaseException | None] = queue.Queue()
+
+    def run(index: int, control: control_lib.NodeControl) -> None:
+        try:
+            with control:
+                with contextlib.suppress(core.Stopped):
+                    wiring.build_actor(
+                        plan.experiment,
+                        plan.topology,
+                        index,
+                        addresses[index].resolve(),
+                        _RemoteVariables(learner, control),
+                        control,
+                        plan.run_dir,
+                    ).run()
+                control.done()
+        except BaseException as error:
+            ended.put(error)
+        else:
+            ended.put(None)
+
+    for index in addresses:
+        # Here, since Launchpad knows only this thread.
+        control = _control(core.Role(actor_index=index).name, coordinator)
+        threading.Thread(target=run, args=(index, control), daemon=True).start()
+    for _ in addresses:
+        error = ended.get()
+        if error is not None:
+            raise error
 
 
-def run_evaluator(plan: Plan, learner: Any, coordinator: Any) -> None:
+def run_evaluator(plan: Plan, index: int, learner: Any, coordinator: Any) -> None:
     _configure('evaluator')
     from repertory.launch import wiring
 
-    with _control('evaluator', coordinator) as control:
+    role = core.Role(actor_index=index, evaluation=True).name
+    with _control(role, coordinator) as control:
         with contextlib.suppress(core.Stopped):
             wiring.build_evaluator(
                 plan.experiment,
@@ -229,6 +252,7 @@ def run_evaluator(plan: Plan, learner: Any, coordinator: Any) -> None:
                 control,
                 plan.run_dir,
             ).run()
+                index,
         control.done()
 
 

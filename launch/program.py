@@ -44,8 +44,12 @@ def make_program(
     replay_roles = [f'replay_{i}' for i in range(topology.replay_shards)]
     addresses = [lp.Address() for _ in replay_roles]
 
-    roles = [*replay_roles, 'learner', *['evaluator'] * topology.evaluators]
-    roles += [f'actor_{index}' for index in range(topology.num_actors)]
+    actor_roles = [core.Role(actor_index=i).name for i in range(topology.num_actors)]
+    evaluator_roles = [
+        core.Role(actor_index=i, evaluation=True).name
+        for i in range(topology.evaluators)
+    ]
+    roles = [*replay_roles, 'learner', *evaluator_roles, *actor_roles]
     counter = lp.CourierNode(
         nodes.CoordinatorNode, progress.budget_of(config), roles, plan.run_dir, resume
     )
@@ -68,14 +72,18 @@ def make_program(
     learner_handle.set_client_kwargs(call_timeout=_CALL_SECONDS)
 
     handles = learner_handle, coordinator_handle
-    for index in range(topology.num_actors):
-        address = addresses[index % len(addresses)]
-        node = lp.PyNode(nodes.run_actor, plan, index, address, *handles)
-        node.role = core.Role(actor_index=index).name
+    for first in range(0, topology.num_actors, topology.actors_per_process):
+        indices = range(topology.num_actors)[
+            first : first + topology.actors_per_process
+        ]
+        own = {index: addresses[index % len(addresses)] for index in indices}
+        node = lp.PyNode(nodes.run_actors, plan, own, *handles)
+        node.roles = [actor_roles[index] for index in indices]
+        node.role = '-'.join(dict.fromkeys((node.roles[0], node.roles[-1])))
         program.add_node(node, label='actor')
-    if topology.evaluators:
-        node = lp.PyNode(nodes.run_evaluator, plan, *handles)
-        node.role = 'evaluator'
+    for index, role in enumerate(evaluator_roles):
+        node = lp.PyNode(nodes.run_evaluator, plan, index, *handles)
+        node.role = role
         program.add_node(node, label='evaluator')
     return program
 

@@ -80,6 +80,16 @@ class Budget:
                 return f'max_{name} of {limit:g} reached'
         return ''
 
+    def reached(self, nodes: Mapping[str, NodeState]) -> str:
+        """Returns what evaluation has reached the target, in words; '' if none has."""
+        for role, node in nodes.items():
+            value = node.metrics.get('episode_return')
+            if self.target_return is None or value is None:
+                continue
+            if group_of(role) == 'evaluator' and value >= self.target_return:
+                return f'target_return of {self.target_return:g} reached: {value:g}'
+        return ''
+
     def seconds_left(
         self, counts: Mapping[str, float], rates: Mapping[str, float]
     ) -> float | None:

@@ -150,10 +150,13 @@ class ChildProcess:
         try:
             with open(self._log_path, 'rb') as log:
                 end = log.seek(0, os.SEEK_END)
-                log.seek(max(self._log_start, end - _TAIL_BYTES))
-                return log.read().decode(errors='replace').strip()
+                log.seek(max(self._log_start, end - 4 * _TAIL_BYTES))
+                lines = log.read().decode(errors='replace').splitlines()
         except OSError as error:
             return f'(its log cannot be read: {error})'
+        # Longer than all that faulthandler says besides.
+        kept = [line for line in lines if not line.startswith('Extension modules:')]
+        return '\n'.join(kept).strip()[-_TAIL_BYTES:]
 
     def _read_events(self) -> None:
         while True:

@@ -157,12 +157,13 @@ def build_evaluator(
     control: control_lib.NodeControl,
     run_dir: str | os.PathLike,
 ) -> workers.EvaluatorWorker:
-    """Returns the evaluator, connected to its variable source."""
-    role = make_role(experiment, topology, evaluation=True)
+    """Returns one evaluator, connected to its variable source."""
+    role = make_role(experiment, topology, index, evaluation=True)
     spec = experiment.environment_spec()
     builder = experiment.builder()
     policy = builder.make_policy(experiment.make_networks(spec), spec, role)
     client = variables.VariableClient(
+    index: int = 0,
         variable_source, policy.variables, update_period=1, background=False
     )
     return workers.EvaluatorWorker(

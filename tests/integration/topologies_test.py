@@ -1,0 +1,64 @@
+"""Layouts of a program, each of which learns Catch as processes."""
+
+import numpy as np
+import pytest
+
+from repertory.agents.apex_dqn import config
+from repertory.launch import experiment as experiment_lib
+from repertory.launch import launcher, program, progress
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+
+
+def run(tmp_path, **topology):
+    experiment = experiment_lib.ExperimentConfig(
+        agent=config.Config(min_replay_size=500, learning_rate=1e-3),
+        environment='catch',
+        max_actor_steps=400_000,
+        target_return=0.9,
+        evaluation_period_seconds=2.0,
+        logging=experiment_lib.LoggingConfig(tensorboard=False),
+        seed=1,
+    )
+    layout = experiment_lib.Topology(envs_per_actor=8, **topology)
+    made = program.make_program(experiment, layout, tmp_path)
+    started = launcher.launch(
+        made, 'processes', tmp_path, program.process_environments(layout)
+    )
+    names = [node.name for node in started.nodes]
+    try:
+        result = started.wait(timeout=240)
+    finally:
+        started.kill()
+    assert result == launcher.Result(0), result.failure
+    status = progress.read(tmp_path / 'status.json')
+    assert status['reason'].startswith('target_return of 0.9 reached')
+    return names, status
+
+
+def test_two_shards_learn_and_share_the_actors(tmp_path):
+    names, status = run(tmp_path, num_actors=2, replay_shards=2)
+    assert {'replay_0', 'replay_1'} <= set(names)
+    shards = [status['nodes'][f'replay_{i}']['metrics'] for i in range(2)]
+    sizes = [shard['size'] for shard in shards]
+    assert min(sizes) > 0.3 * max(sizes)
+    # Each keeps the ratio by itself, so that the whole does.
+    for shard in shards:
+        assert shard['samples_per_insert'] == pytest.approx(8.0, rel=0.1)
+
+
+def test_replay_in_the_learner_two_actors_a_process_and_two_evaluators(tmp_path):
+    names, status = run(
+        tmp_path, num_actors=3, actors_per_process=2, evaluators=2, replay='learner'
+    )
+    assert names == [
+        'coordinator',
+        'learner',
+        'actor_0-actor_1',
+        'actor_2',
+        'evaluator',
+        'evaluator_1',
+    ]
+    for role in 'actor_0', 'actor_1', 'actor_2', 'evaluator', 'evaluator_1':
+        assert np.isfinite(status['nodes'][role]['metrics']['episode_return'])
+        assert (tmp_path / 'csv' / f'{role}.csv').exists()
