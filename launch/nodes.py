@@ -199,12 +199,12 @@ class _RemoteVariables(core.VariableSource):
 def run_actors(
     plan: Plan, addresses: Mapping[int, lp.Address], learner: Any, coordinator: Any
 ) -> None:
-    _configure('actor')
     """Runs an actor for each index, in a thread each, with the replay at its address.
 
     Raises:
         Exception: what the first that fails raises, at once: the process is to end.
     """
+    _configure('actor')
     from repertory.launch import wiring
 
     ended: queue.Queue[BaseException | None] = queue.Queue()
@@ -251,8 +251,8 @@ def run_evaluator(plan: Plan, index: int, learner: Any, coordinator: Any) -> Non
                 _RemoteVariables(learner, control),
                 control,
                 plan.run_dir,
-            ).run()
                 index,
+            ).run()
         control.done()
 
 

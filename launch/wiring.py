@@ -156,6 +156,7 @@ def build_evaluator(
     variable_source: core.VariableSource,
     control: control_lib.NodeControl,
     run_dir: str | os.PathLike,
+    index: int = 0,
 ) -> workers.EvaluatorWorker:
     """Returns one evaluator, connected to its variable source."""
     role = make_role(experiment, topology, index, evaluation=True)
@@ -163,7 +164,6 @@ def build_evaluator(
     builder = experiment.builder()
     policy = builder.make_policy(experiment.make_networks(spec), spec, role)
     client = variables.VariableClient(
-    index: int = 0,
         variable_source, policy.variables, update_period=1, background=False
     )
     return workers.EvaluatorWorker(
