@@ -94,6 +94,7 @@ def figures(status: dict[str, Any]) -> dict[str, str]:
     evaluator = _metrics(status, 'evaluator')
     sizes = [m['size'] for m in replays if 'size' in m]
     limits = [m['max_size'] for m in replays if 'max_size' in m]
+    memory = [m['memory_gib'] for m in replays if 'memory_gib' in m]
     first = replays[0] if replays else {}
     lags = [m['policy_lag'] for m in actors if 'policy_lag' in m]
     return {
@@ -108,6 +109,8 @@ def figures(status: dict[str, Any]) -> dict[str, str]:
             _mean(evaluator, 'episode_return'), budget['target_return']
         ),
         'replay size': _of(sum(sizes) if sizes else None, sum(limits) or None),
+        # Of the whole process, Python and TensorFlow's half GiB included.
+        'replay process': f'{_number(sum(memory))} GiB' if memory else '-',
         'samples per insert': _of(
             first.get('samples_per_insert'),
             first.get('samples_per_insert_asked'),

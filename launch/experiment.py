@@ -60,6 +60,14 @@ class LoggingConfig:
     period_seconds: float = 1.0
     """Least seconds between two rows of one role."""
 
+    histogram_period_seconds: float | None = None
+    """Least seconds between histograms of the parameters, which the evaluator writes to
+    TensorBoard; None: none."""
+
+    video_period_seconds: float | None = None
+    """Least seconds between films of an evaluation episode in TensorBoard; None: none.
+    Needs the extra `video`."""
+
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)

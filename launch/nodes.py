@@ -22,7 +22,7 @@ from launchpad import context
 from repertory.components import checkpointing, core
 from repertory.launch import control as control_lib
 from repertory.launch import coordinator as coordinator_lib
-from repertory.launch import entry, progress, run_folder
+from repertory.launch import entry, progress, provenance, run_folder
 from repertory.launch import experiment as experiment_lib
 
 _GIVE_UP_SECONDS = 120.0
@@ -116,6 +116,7 @@ class _Replay:
                         'samples_per_insert': table.measured_samples_per_insert,
                         'samples_per_insert_asked': table.samples_per_insert,
                         'waits_for': table.waits_for,
+                        'memory_gib': provenance.resident_gib(),
                     }
                 )
 

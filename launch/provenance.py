@@ -49,6 +49,12 @@ def describe_start(one_thread: bool) -> dict[str, Any]:
     }
 
 
+def resident_gib() -> float:
+    """Returns the memory that this process holds, in GiB."""
+    pages = int(pathlib.Path('/proc/self/statm').read_text().split()[1])
+    return pages * os.sysconf('SC_PAGE_SIZE') / 2**30
+
+
 def _git() -> dict[str, Any] | None:
     """Returns the commit of the working directory; None where there is none."""
     try:

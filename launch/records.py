@@ -76,6 +76,12 @@ def flatten(record: Any, prefix: str = '') -> dict[str, Any]:
     return leaves
 
 
+def as_markdown(config: Any) -> str:
+    """Returns a table of the config's fields."""
+    rows = [f'| {k} | {v} |' for k, v in flatten(encode(config)).items()]
+    return '\n'.join(['| field | value |', '|---|---|', *rows])
+
+
 def _decode(record: Any, name: str) -> Any:
     if isinstance(record, list):
         return tuple(

@@ -22,8 +22,15 @@ from repertory.components import (
 )
 from repertory.components.environments import processes, seeding, vector
 from repertory.launch import control as control_lib
+from repertory.launch import (
+    evaluation_recorder,
+    exporting,
+    learner_worker,
+    records,
+    run_folder,
+    workers,
+)
 from repertory.launch import experiment as experiment_lib
-from repertory.launch import exporting, learner_worker, run_folder, workers
 from repertory.replay import datasets, prefetching, server, tables
 
 _logger = logging.getLogger(__name__)
@@ -162,10 +169,20 @@ def build_evaluator(
     role = make_role(experiment, topology, index, evaluation=True)
     spec = experiment.environment_spec()
     builder = experiment.builder()
-    policy = builder.make_policy(experiment.make_networks(spec), spec, role)
+    networks = experiment.make_networks(spec)
+    policy = builder.make_policy(networks, spec, role)
     client = variables.VariableClient(
         variable_source, policy.variables, update_period=1, background=False
     )
+    config, recorder = experiment.logging, None
+    if config.histogram_period_seconds or config.video_period_seconds:
+        one_lane = dataclasses.replace(role, num_lanes=1)
+        recorder = evaluation_recorder.EvaluationRecorder(
+            experiment,
+            builder.make_policy(networks, spec, one_lane),
+            seeding.lane_seed(experiment.seed, one_lane, 0),
+            run_folder.RunFolder(run_dir).tensorboard / role.name,
+        )
     return workers.EvaluatorWorker(
         environment=make_environments(experiment, topology, role),
         one=actor.PolicyActor(policy, spec, role.num_lanes, None, client),
@@ -173,6 +190,7 @@ def build_evaluator(
         control=control,
         logger=make_logger(experiment, run_dir, role.name),
         experiment=experiment,
+        recorder=recorder,
     )
 
 
@@ -214,6 +232,7 @@ def build_learner(
     folder = run_folder.RunFolder(run_dir)
     if resume:
         restore(learner, folder)
+    _show_config(experiment, folder)
     # An exported policy acts in any number of lanes.
     role = dataclasses.replace(
         make_role(experiment, topology, evaluation=True), num_lanes=1
@@ -234,6 +253,14 @@ def build_learner(
         experiment=experiment,
     )
     return worker
+
+
+def _show_config(
+    experiment: experiment_lib.ExperimentConfig, folder: run_folder.RunFolder
+) -> None:
+    if experiment.logging.tensorboard:
+        with loggers.TensorBoardLogger(folder.tensorboard / 'learner') as texts:
+            texts.write_text('config', records.as_markdown(experiment))
 
 
 def restore(learner: core.Learner, folder: run_folder.RunFolder) -> None:

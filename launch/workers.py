@@ -18,6 +18,7 @@ from repertory.components import (
     variables,
 )
 from repertory.launch import control as control_lib
+from repertory.launch import evaluation_recorder
 from repertory.launch import experiment as experiment_lib
 
 _NO_COUNTS = {'actor_steps': 0, 'learner_steps': 0, 'seconds': 0.0}
@@ -121,7 +122,9 @@ class EvaluatorWorker:
         control: control_lib.NodeControl,
         logger: core.Logger,
         experiment: experiment_lib.ExperimentConfig,
+        recorder: evaluation_recorder.EvaluationRecorder | None = None,
     ):
+        self._recorder = recorder
         self._environment = environment
         self._actor = one
         self._client = client
@@ -154,6 +157,8 @@ class EvaluatorWorker:
         values = {**environment_loop.summarize(episodes), 'final': int(final)}
         # The parameters are those of the start of the evaluation.
         log(self._logger, self._control, values, counts, self._client.version)
+        if self._recorder is not None:
+            self._recorder.record(int(counts.get('actor_steps', 0)))
         return values['episode_return']
 
     def finish(self) -> float | None:
@@ -181,6 +186,8 @@ class EvaluatorWorker:
         """Closes environments and logs; may be called twice."""
         self._environment.close()
         self._logger.close()
+        if self._recorder is not None:
+            self._recorder.close()
 
 
 def log(

@@ -30,6 +30,7 @@ def status():
             'max_size': 20000,
             'samples_per_insert': 7.96,
             'samples_per_insert_asked': 8.0,
+            'memory_gib': 1.25,
         },
     )
     return coordinator.status()
@@ -42,6 +43,7 @@ def test_figures_are_those_of_the_status(status):
     assert figures['return, actors'] == '0.375'
     assert figures['return, evaluator'] == '0.75 (of 0.9)'
     assert figures['replay size'] == '1,500 (of 20,000)'
+    assert figures['replay process'] == '1.25 GiB'
     assert figures['samples per insert'] == '7.96 (asked 8)'
     assert figures['policy lag'] == '10 learner steps'
     assert figures['learner steps'] == '0'

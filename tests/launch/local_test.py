@@ -51,3 +51,29 @@ def test_evaluations_that_outlast_their_period_leave_time_to_train(tmp_path):
     with open(tmp_path / 'run' / 'csv' / 'evaluator.csv', newline='') as file:
         # An evaluation is about as long as all of the run's 111 vector steps.
         assert len(list(csv.DictReader(file))) < 50
+
+
+def test_tensorboard_has_the_config_and_what_was_asked_for(tmp_path):
+    imageio = pytest.importorskip('imageio.v2')
+    from tensorboard.backend.event_processing import event_accumulator
+
+    config = experiment.ExperimentConfig(
+        agent=apex_dqn.Config(),
+        environment='catch',
+        max_actor_steps=40,
+        evaluation_episodes=2,
+        logging=experiment.LoggingConfig(
+            histogram_period_seconds=1000.0, video_period_seconds=1000.0
+        ),
+    )
+    run_dir = tmp_path / 'run'
+    local.run_experiment(config, experiment.Topology(envs_per_actor=4), run_dir)
+    folder = run_dir / 'tensorboard'
+    learner = event_accumulator.EventAccumulator(str(folder / 'learner')).Reload()
+    [text] = learner.Tensors('config')
+    assert b'| agent.n_step | 3 |' in text.tensor_proto.string_val[0]
+    evaluator = event_accumulator.EventAccumulator(str(folder / 'evaluator')).Reload()
+    names = [n for n in evaluator.Tags()['tensors'] if n.startswith('parameters/')]
+    assert len(names) > 4 and all(len(evaluator.Tensors(n)) == 1 for n in names)
+    [film] = evaluator.Images('evaluation')
+    assert len(imageio.mimread(film.encoded_image_string)) == 10

@@ -167,6 +167,29 @@ def test_tensorboard_reads_the_events(tmp_path):
     assert events.Scalars('late')[0].value == 5
 
 
+def test_tensorboard_shows_texts_histograms_and_films(tmp_path):
+    event_accumulator = pytest.importorskip(
+        'tensorboard.backend.event_processing.event_accumulator'
+    )
+    with loggers.TensorBoardLogger(tmp_path) as logger:
+        logger.write_text('config', '| a |')
+        logger.write_histogram('weights', np.array([[0.0, 1.0], [1.0, 3.0]]), step=4)
+        logger.write_gif('film', b'GIF89a', (10, 20), step=5)
+    events = event_accumulator.EventAccumulator(str(tmp_path)).Reload()
+    [text] = events.Tensors('config')
+    assert text.tensor_proto.string_val == [b'| a |']
+    plugin = events.SummaryMetadata('config').plugin_data.plugin_name
+    assert plugin == 'text'
+    [histogram] = events.Tensors('weights')
+    rows = np.frombuffer(histogram.tensor_proto.tensor_content).reshape(-1, 3)
+    assert histogram.step == 4
+    assert rows[:, 2].sum() == 4 and rows[0, 2] == 1 and rows[-1, 2] == 1
+    assert (rows[0, 0], rows[-1, 1]) == (0.0, 3.0)
+    [film] = events.Images('film')
+    assert (film.step, film.height, film.width) == (5, 10, 20)
+    assert film.encoded_image_string == b'GIF89a'
+
+
 def test_terminal_prints_one_line_a_row():
     lines = []
     with loggers.TerminalLogger('learner', lines.append) as logger:
