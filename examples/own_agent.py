@@ -1,6 +1,9 @@
-"""An agent of one's own: DQN with uniform replay, from the parts of the others.
+"""An agent of one's own in one file: Ape-X DQN that explores by Boltzmann's rule.
 
 python examples/own_agent.py
+repertory eval RUN_DIR     # afterwards; finds the agent by this file
+
+`dqn.py` builds an agent from nothing but the parts.
 """
 
 from __future__ import annotations
@@ -8,121 +11,57 @@ from __future__ import annotations
 import argparse
 import dataclasses
 
-import sonnet as snt
 import tensorflow as tf
 
-from repertory.agents import builder
-from repertory.components import learner, optimizers, policies
-from repertory.components.losses import value
-from repertory.components.networks import heads, observations, torsos
+from repertory.agents import apex_dqn
+from repertory.agents.apex_dqn import builder as apex_dqn_builder
+from repertory.components import policies
 from repertory.launch import experiment, local
-from repertory.replay import datasets, limits, rows, tables
-from repertory.replay.adders import transition
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Config(builder.AgentConfig):
-    """Hyperparameters; `wiring` and `SGDLearner` read the last three."""
+class Config(apex_dqn.Config):
+    """Those of Ape-X DQN, and one more."""
 
-    n_step: int = 3
-    discount: float = 0.99
-    batch_size: int = 64
-    samples_per_insert: float = 8.0
-    variable_update_period: int = 100
-    target_update_period: int = 100
-    max_gradient_norm: float | None = 40.0
+    temperature: float = 0.1
+    """Values that differ by it are taken with odds of e to 1."""
 
-    def make_builder(self) -> builder.Builder:
+    def __post_init__(self):
+        super().__post_init__()
+        if not self.temperature > 0:
+            raise ValueError(f'temperature must be > 0, got {self.temperature}.')
+
+    def make_builder(self) -> Builder:
         return Builder(self)
 
 
-@dataclasses.dataclass(frozen=True)
-class Networks:
-    q: snt.Module
+class BoltzmannPolicy(policies.EpsilonGreedyPolicy):
+    """Draws action a with a chance proportional to exp(Q(s, a) / temperature)."""
+
+    def __init__(self, network, temperature, action_spec, seed):
+        super().__init__(network, [0.0], action_spec, seed)
+        self._temperature = temperature
+
+    def choose(self, q_values, state):
+        noise = self._generator.uniform(tf.shape(q_values), 1e-6, 1.0 - 1e-6)
+        gumbel = -tf.math.log(-tf.math.log(noise))  # Its argmax is such a draw.
+        action = tf.argmax(q_values / self._temperature + gumbel, axis=-1)
+        extras = {
+            'q_taken': tf.gather(q_values, action, batch_dims=1),
+            'q_max': tf.reduce_max(q_values, axis=-1),
+        }
+        return policies.PolicyOutput(tf.cast(action, self._dtype), extras, state)
 
 
-def loss(online, target, sample, config) -> learner.LossOutput:
-    """Returns the mean Huber loss of R + D max_a Q(s', a; target) - Q(s, a)."""
-    step = sample.data
-    bootstrap = tf.reduce_max(target.q(step.next_observation), axis=-1)
-    targets = tf.stop_gradient(step.reward + step.discount * bootstrap)
-    error = targets - value.select(online.q(step.observation), step.action)
-    return learner.LossOutput(tf.reduce_mean(value.huber(error)), tf.zeros([0]), {})
-
-
-class Builder(builder.Builder):
-    def __init__(self, config):
-        self._config = config
-
-    def make_networks(self, environment_spec):
-        head = heads.QHead(environment_spec.actions.num_values, hidden_sizes=[64])
-        q = snt.Sequential([torsos.MLP([64]), head], name='q')
-        observations.create_variables(q, environment_spec.observations)
-        return Networks(q=q)
+class Builder(apex_dqn_builder.Builder):
+    """All but the actors' policy is Ape-X DQN's."""
 
     def make_policy(self, networks, environment_spec, role):
-        epsilon = [0.0 if role.evaluation else 0.1] * role.num_lanes
-        return policies.EpsilonGreedyPolicy(
-            networks.q, epsilon, environment_spec.actions, role.seed
+        if role.evaluation:
+            return super().make_policy(networks, environment_spec, role)
+        return BoltzmannPolicy(
+            networks.q, self._config.temperature, environment_spec.actions, role.seed
         )
-
-    def make_table_specs(self, environment_spec, policy, num_lanes):
-        config = self._config
-        limit = limits.make_rate_limit(
-            config.samples_per_insert, min_size=500, batch_size=config.batch_size
-        )
-        return [
-            tables.TableSpec(
-                name='replay',
-                sampler='uniform',
-                max_size=20_000,
-                rate_limit=limit,
-                signature=tables.signature(
-                    _codec(environment_spec), length=config.n_step + 1
-                ),
-            )
-        ]
-
-    def make_adder(self, address, environment_spec, policy, role, wait):
-        return transition.TransitionAdder(
-            address=address,
-            table='replay',
-            codec=_codec(environment_spec),
-            n_step=self._config.n_step,
-            discount=self._config.discount,
-            num_lanes=role.num_lanes,
-            wait=wait,
-        )
-
-    def make_dataset(self, addresses, environment_spec, policy, num_lanes, prefetch):
-        return datasets.make_transition_dataset(
-            addresses=addresses,
-            table='replay',
-            codec=_codec(environment_spec),
-            n_step=self._config.n_step,
-            discount=self._config.discount,
-            batch_size=self._config.batch_size,
-            prefetch=prefetch,
-        )
-
-    def make_learner(
-        self, networks, target_networks, environment_spec, samples, replay_addresses
-    ):
-        return learner.SGDLearner(
-            loss=loss,
-            online=networks,
-            target=target_networks,
-            trained=[networks.q],
-            acting=[networks.q],
-            targets=[(networks.q, target_networks.q)],
-            config=self._config,
-            optimizer=optimizers.Adam(1e-3),
-            samples=samples,
-        )
-
-
-def _codec(environment_spec) -> rows.RowCodec:
-    return rows.RowCodec(rows.make_row_spec(environment_spec, {}))
 
 
 def make_experiment(max_actor_steps: int) -> experiment.ExperimentConfig:
@@ -132,13 +71,7 @@ def make_experiment(max_actor_steps: int) -> experiment.ExperimentConfig:
     )
 
 
-def main() -> None:
-    """Trains in this thread."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument('--max-actor-steps', default=15_000, type=int)
-    flags = parser.parse_args()
-    print(local.run_experiment(make_experiment(flags.max_actor_steps)))
-
-
 if __name__ == '__main__':
-    main()
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument('--max-actor-steps', default=20_000, type=int)
+    print(local.run_experiment(make_experiment(parser.parse_args().max_actor_steps)))

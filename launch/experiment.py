@@ -11,7 +11,7 @@ import dm_env
 import tyro
 
 from repertory.agents import builder
-from repertory.components import specs
+from repertory.components import core, specs
 from repertory.components.environments import vector
 from repertory.launch import checks, restarts
 
@@ -61,12 +61,10 @@ class LoggingConfig:
     """Least seconds between two rows of one role."""
 
     histogram_period_seconds: float | None = None
-    """Least seconds between histograms of the parameters, which the evaluator writes to
-    TensorBoard; None: none."""
+    """Least seconds between histograms of the parameters in TensorBoard; None: none."""
 
     video_period_seconds: float | None = None
-    """Least seconds between films of an evaluation episode in TensorBoard; None: none.
-    Needs the extra `video`."""
+    """Least seconds between films of it in TensorBoard, by the extra `video`."""
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
@@ -93,6 +91,9 @@ class ExperimentConfig:
 
     networks: tyro.conf.Suppress[NetworksFactory | None] = None
     """Makes the networks from the environment's specs; None: the agent's own."""
+
+    logger: tyro.conf.Suppress[Callable[[str], core.Logger] | None] = None
+    """Makes one more logger for each role, by a name such as `learner`; None: none."""
 
     seed: int = 0
     """All seeds of environments and policies are drawn from it, by role and lane."""
@@ -182,7 +183,6 @@ class ExperimentConfig:
 
     def environment_spec(self) -> specs.EnvironmentSpec:
         """Returns the specs of one lane; makes an environment to ask it."""
-        # In its single precision, as actors and replay see it.
         with vector.SerialVectorEnvironment([self.make_environment(0)]) as one:
             return one.spec
 

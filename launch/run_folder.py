@@ -25,6 +25,7 @@ MAY_CHANGE = (
     'evaluation_period_seconds',
     'checkpoint',
     'logging',
+    'logger',
 )
 
 

@@ -96,6 +96,8 @@ def make_logger(
         made.append(loggers.WandBLogger(name=f'{folder.path.name}/{role}'))
     if config.terminal:
         made.append(loggers.TerminalLogger(role))
+    if experiment.logger is not None:
+        made.append(experiment.logger(role))
     return loggers.Tee(made)
 
 

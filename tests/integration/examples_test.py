@@ -1,4 +1,5 @@
 import importlib.util
+import json
 import os
 import pathlib
 import subprocess
@@ -33,19 +34,52 @@ def test_each_example_makes_a_valid_experiment(path, monkeypatch):
     spec.loader.exec_module(module)
     names = module.make_experiment.__code__.co_varnames
     count = module.make_experiment.__code__.co_argcount
-    config = module.make_experiment(**{name: 100 for name in names[:count]})
+    given = {name: 'x' if name == 'folder' else 100 for name in names[:count]}
+    config = module.make_experiment(**given)
     assert isinstance(config, experiment.ExperimentConfig)
     assert config.max_actor_steps == 100
     environment = config.make_environment(0)
     assert environment.reset().first()
 
 
+@pytest.mark.parametrize('path', _EXAMPLES, ids=lambda path: path.stem)
+def test_an_example_is_short(path):
+    most = 150 if path.stem == 'dqn' else 80
+    assert len(path.read_text().splitlines()) <= most
+
+
+def _evaluation_return(output):
+    return float(output.partition('evaluation_return=')[2].partition(',')[0])
+
+
+@pytest.mark.ci_slow
+@pytest.mark.timeout(300)
+def test_dqn_reaches_its_mark_on_catch(tmp_path):
+    assert _evaluation_return(_run('dqn.py', tmp_path)) >= 0.9
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_own_agent_learns_catch(tmp_path):
-    output = _run('own_agent.py', tmp_path)
-    value = float(output.partition('evaluation_return=')[2].partition(',')[0])
-    assert value >= 0.8
+@pytest.mark.parametrize('name', ['own_agent', 'own_network', 'own_loss'])
+def test_an_own_part_learns_catch(tmp_path, name):
+    assert _evaluation_return(_run(f'{name}.py', tmp_path)) >= 0.8
+
+
+@pytest.mark.timeout(300)
+def test_own_agent_is_evaluated_by_its_file(tmp_path):
+    _run('own_agent.py', tmp_path, '--max-actor-steps=600')
+    (run_dir,) = (tmp_path / 'runs').iterdir()
+    command = [sys.executable, '-m', 'repertory', 'eval', run_dir, '--episodes=3']
+    done = subprocess.run(command, cwd='/', capture_output=True, text=True)
+    assert 'return over 3 episodes: mean' in done.stdout, done.stderr
+
+
+def test_own_logger_gets_the_rows_of_all_roles(tmp_path):
+    _run('own_logger.py', tmp_path, '--max-actor-steps=600')
+    names = {path.stem for path in (tmp_path / 'rows').iterdir()}
+    assert names == {'actor_0', 'learner', 'evaluator'}
+    rows = (tmp_path / 'rows' / 'evaluator.jsonl').read_text().splitlines()
+    assert json.loads(rows[-1])['final'] == 1
 
 
 @pytest.mark.slow

@@ -22,7 +22,7 @@ def test_every_field_is_a_flag_with_help(capsys):
     text = capsys.readouterr().out
     for kind in config.Config, experiment_lib.Topology, experiment_lib.ExperimentConfig:
         for field in dataclasses.fields(kind):
-            if field.name not in ('agent', 'environment', 'networks'):
+            if field.name not in ('agent', 'environment', 'networks', 'logger'):
                 assert f'--{field.name.replace("_", "-")}' in text, field.name
     for flag in 'env', 'preset', 'launch', 'run-dir', 'checkpoint.keep':
         assert f'--{flag}' in text
