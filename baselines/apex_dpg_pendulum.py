@@ -11,9 +11,9 @@ def make(seed: int):
         agent=apex_dpg.PENDULUM,
         environment='gym:Pendulum-v1',
         seed=seed,
-        max_actor_steps=15_000,
+        max_actor_steps=12_000,
         evaluation_episodes=20,
-        evaluation_period_seconds=15.0,
+        evaluation_period_seconds=10.0,
     ), experiment.Topology(envs_per_actor=4)
 
 
