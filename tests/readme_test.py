@@ -1,4 +1,4 @@
-"""The README's Python is run, so that it stays true."""
+"""The Python of the README, and of the page on environments, is run."""
 
 from __future__ import annotations
 
@@ -16,13 +16,11 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 
 @pytest.fixture(scope='module')
 def names() -> dict:
-    blocks = re.findall(
-        r'^```python\n(.*?)^```', (ROOT / 'README.md').read_text(), re.M | re.S
-    )
-    assert len(blocks) == 2
     names = {'__name__': 'readme'}
-    for block in blocks:
-        exec(compile(block, 'README.md', 'exec'), names)
+    for page in 'README.md', 'docs/environments.md':
+        text = (ROOT / page).read_text()
+        (block,) = re.findall(r'^```python\n(.*?)^```', text, re.M | re.S)
+        exec(compile(block, page, 'exec'), names)
     return names
 
 

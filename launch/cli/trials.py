@@ -23,7 +23,7 @@ from repertory.launch import plots
 _POLL_SECONDS = 0.2
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)  # Each is a key of its own.
 class Trial:
     """One run: the agent, the settings that it tries, as typed, and its seed."""
 
