@@ -1,13 +1,12 @@
 """Environment steps per second of an actor that writes to replay, no learner running.
 
-Ours drives many lanes of Catch, the peer (dm-acme 0.4.0's DQN actor) one, as each is
-made to. Both build 5-step transitions and write them to a prioritized Reverb table in
-another process; both networks have two hidden layers of 50 units, ours the two dueling
-streams besides; both run in one thread of TensorFlow. The two run in turn. R2D2's
-actors have a layer, an LSTM and dueling streams of 64 units on both sides, and write
-sequences of 25 steps every 8.
+Ours drives many lanes, the peer (dm-acme 0.4.0) one, as each is made to. Both write to
+a Reverb table in another process, with networks of the same sizes, in one thread of
+TensorFlow: Ape-X DQN 5-step transitions of Catch to a prioritized table, D4PG those of
+cartpole:swingup, R2D2 sequences of 21 steps every 8, IMPALA unrolls of 20 steps. With
+`--frames` the observations are of Atari's shapes. The two run in turn.
 
-    python -m benchmarks.actor --pairs 5 --seconds 10
+    python -m benchmarks.actor --agent r2d2
 """
 
 from __future__ import annotations
@@ -27,29 +26,12 @@ def measure(side: harness.Side, options: list[str], seconds: float) -> dict:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument(
-        '--agent', choices=('apex_dqn', 'd4pg', 'r2d2'), default='apex_dqn'
-    )
-    parser.add_argument('--pairs', type=int, default=5)
-    parser.add_argument('--seconds', type=float, default=10.0)
+    harness.add_arguments(parser)
     parser.add_argument('--lanes', type=int, default=16)
-    parser.add_argument('--seed', type=int, default=0)
     args = parser.parse_args()
-    own = harness.Side(
-        name='repertory',
-        command=[
-            harness.OWN_PYTHON,
-            *('-m', 'benchmarks.own.actor', '--agent', args.agent),
-            *('--lanes', str(args.lanes)),
-        ],
-    )
-    peer = harness.Side(
-        name='dm-acme 0.4.0',
-        command=[
-            harness.peer_python('acme'),
-            *('benchmarks/peers/acme/actor.py', '--agent', args.agent),
-        ],
-    )
+    flags = harness.agent_flags(args)
+    own = harness.own_side('actor', [*flags, '--lanes', str(args.lanes)])
+    peer = harness.peer_side('acme', 'actor', flags)
 
     def run(side: harness.Side, pair: int) -> dict:
         options = ['--seconds', str(args.seconds), '--seed', str(args.seed + pair)]
@@ -57,21 +39,7 @@ def main() -> None:
         print(f'{side.name}: {result["steps_per_second"]:.0f} environment steps/s')
         return result
 
-    pairs = harness.run_pairs(
-        args.pairs, lambda pair: run(own, pair), lambda pair: run(peer, pair)
-    )
-    rates = [(a['steps_per_second'], b['steps_per_second']) for a, b in pairs]
-    values = {
-        'unit': 'environment steps per second',
-        'lanes': args.lanes,
-        'first': own.name,
-        'second': peer.name,
-        'pairs': pairs,
-        **harness.summary(rates),
-    }
-    name = 'actor' if args.agent == 'apex_dqn' else f'actor_{args.agent}'
-    path = harness.write(name, args.seed, values)
-    print(f'{values["median_ratio"]:.1f} times the peer; written to {path}')
+    harness.compare(args, 'environment steps per second', own, peer, run)
 
 
 if __name__ == '__main__':

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import dataclasses
 import json
@@ -19,6 +20,7 @@ from typing import Any
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 RESULTS = ROOT / 'benchmarks' / 'results'
 OWN_PYTHON = sys.executable
+PEERS = {'acme': 'dm-acme 0.4.0'}
 _START_SECONDS = 300.0
 
 
@@ -95,6 +97,66 @@ class Side:
         return json.loads(done.stdout.strip().splitlines()[-1])
 
 
+def own_side(script: str, flags: Sequence[str]) -> Side:
+    """Returns ours, benchmarks/own/SCRIPT.py."""
+    return Side(
+        name='repertory', command=[OWN_PYTHON, '-m', f'benchmarks.own.{script}', *flags]
+    )
+
+
+def peer_side(peer: str, script: str, flags: Sequence[str]) -> Side:
+    """Returns the peer's, benchmarks/peers/PEER/SCRIPT.py in its own environment."""
+    path = f'benchmarks/peers/{peer}/{script}.py'
+    return Side(name=PEERS[peer], command=[peer_python(peer), path, *flags])
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds what all comparisons of an agent's parts take."""
+    agents = ('apex_dqn', 'd4pg', 'r2d2', 'impala')
+    parser.add_argument('--agent', choices=agents, default='apex_dqn')
+    parser.add_argument(
+        '--frames', action='store_true', help="observations of Atari's shapes"
+    )
+    parser.add_argument(
+        '--units', type=int, default=64, help='of recurrent networks on Catch'
+    )
+    parser.add_argument('--pairs', type=int, default=5)
+    parser.add_argument('--seconds', type=float, default=10.0)
+    parser.add_argument('--seed', type=int, default=0)
+
+
+def agent_flags(args: argparse.Namespace) -> list[str]:
+    """Returns the options of `add_arguments` that both sides take."""
+    frames = ['--frames'] if args.frames else []
+    return ['--agent', args.agent, '--units', str(args.units), *frames]
+
+
+def compare(
+    args: argparse.Namespace,
+    unit: str,
+    own: Side,
+    peer: Side,
+    run: Callable[[Side, int], dict],
+    suffix: str = '',
+) -> None:
+    """Runs both sides in turn and writes the results, named by script and agent."""
+    pairs = run_pairs(
+        args.pairs, lambda pair: run(own, pair), lambda pair: run(peer, pair)
+    )
+    rates = [(a['steps_per_second'], b['steps_per_second']) for a, b in pairs]
+    values = {
+        'unit': unit,
+        'first': own.name,
+        'second': peer.name,
+        'pairs': pairs,
+        **summary(rates),
+    }
+    frames = '_frames' if args.frames else ''
+    script = pathlib.Path(sys.argv[0]).stem
+    path = write(f'{script}_{args.agent}{frames}{suffix}', args.seed, values)
+    print(f'{values["median_ratio"]:.2f} times the peer; written to {path}')
+
+
 def run_pairs(
     num_pairs: int, first: Callable[[int], dict], second: Callable[[int], dict]
 ) -> list[tuple[dict, dict]]:
@@ -166,6 +228,8 @@ def _environment() -> dict[str, str]:
         'TF_CPP_MIN_LOG_LEVEL': '2',
         'CUDA_VISIBLE_DEVICES': '-1',
     }
+    # Peers' scripts import what both sides step.
+    environment['PYTHONPATH'] = str(ROOT)
     # Importing TensorFlow takes four times as long where bytecode may not be kept.
     environment.pop('PYTHONDONTWRITEBYTECODE', None)
     return environment
