@@ -131,7 +131,7 @@ class _Replay:
 
 
 def run_replay(plan: Plan, role: str, address: lp.Address, coordinator: Any) -> None:
-    _configure('replay')
+    _configure('replay', plan)
     _Replay(plan, role, address.resolve(), coordinator).run()
 
 
@@ -139,7 +139,7 @@ class LearnerNode:
     """Serves the parameters, and replay too if that is to be here."""
 
     def __init__(self, plan: Plan, addresses: Sequence[lp.Address], coordinator: Any):
-        _configure('learner')
+        _configure('learner', plan)
         from repertory.launch import wiring
 
         resolved = [address.resolve() for address in addresses]
@@ -205,7 +205,7 @@ def run_actors(
     Raises:
         Exception: what the first that fails raises, at once: the process is to end.
     """
-    _configure('actor')
+    _configure('actor', plan)
     from repertory.launch import wiring
 
     ended: queue.Queue[BaseException | None] = queue.Queue()
@@ -240,7 +240,7 @@ def run_actors(
 
 
 def run_evaluator(plan: Plan, index: int, learner: Any, coordinator: Any) -> None:
-    _configure('evaluator')
+    _configure('evaluator', plan)
     from repertory.launch import wiring
 
     role = core.Role(actor_index=index, evaluation=True).name
@@ -263,10 +263,10 @@ def _control(role: str, coordinator: Any) -> control_lib.NodeControl:
     return control_lib.NodeControl(role, coordinator, asked_to_stop=asked.is_set)
 
 
-def _configure(group: str) -> None:
+def _configure(group: str, plan: Plan) -> None:
     """Sets TensorFlow up where the process is the node's own."""
     launch_type = context.get_context().launch_type
     if launch_type is lp.LaunchType.LOCAL_MULTI_PROCESSING:
         from repertory.launch import wiring
 
-        wiring.configure_process(group)
+        wiring.configure_process(group, plan.experiment)

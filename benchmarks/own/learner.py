@@ -32,6 +32,8 @@ def _uniform(table):
 
 def act(args: argparse.Namespace) -> None:
     """Learns for `seconds` after a warm-up, and prints the learner steps."""
+    if not args.frames:  # As a learner's process is set up.
+        tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.random.set_seed(args.seed)
     config = parts.make_config(args)
     config = dataclasses.replace(config, **json.loads(args.changes))

@@ -169,24 +169,27 @@ def _unroll(projected, w_h, state, initial, reset, static):
                 tf.reshape(d_raw, [-1, 4 * size]),
                 transpose_a=True,
             )
-            d_initial = (tf.zeros_like(hidden), tf.zeros_like(cell))
-            at_start = d_raw[0]
-            for x in live:
-                # What flows to the initial state flows from the steps that were reset.
-                steps = tf.shape(x)[0]
-                at_resets = tf.reduce_sum((1.0 - x) * d_raw[:steps], axis=0)
-                keep = gates[:steps, :, size : 2 * size]
-                d_initial = (
-                    tf.matmul(at_resets, w_h, transpose_b=True),
-                    tf.reduce_sum((1.0 - x) * keep * d_cells[:steps], axis=0),
-                )
-                at_start *= x[0]
+            keep = gates[..., size : 2 * size]
+            d_initial = _initial_gradients(live, d_raw, keep * d_cells, w_h)
+            at_start = live[0][0] * d_raw[0] if live else d_raw[0]
             d_hidden = tf.matmul(at_start, w_h, transpose_b=True)
             return (d_raw, d_w_h, d_hidden, live_keep[0] * d_cells[0], *d_initial)
 
         return (outputs, outputs[-1], cells[-1]), gradient
 
     return run(projected, w_h, *state, *initial)
+
+
+def _initial_gradients(live, d_raw, d_cells, w_h):
+    """Returns those of the initial state [N, H]: they flow from the reset steps."""
+    if not live:
+        return tf.zeros_like(d_cells[0]), tf.zeros_like(d_cells[0])
+    steps = tf.shape(live[0])[0]
+    at_resets = tf.reduce_sum((1.0 - live[0]) * d_raw[:steps], axis=0)
+    return (
+        tf.matmul(at_resets, w_h, transpose_b=True),
+        tf.reduce_sum((1.0 - live[0]) * d_cells[:steps], axis=0),
+    )
 
 
 def _select(mask, first, other):
