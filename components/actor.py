@@ -1,6 +1,8 @@
-"""The one Actor: a policy for all lanes, an adder, a variable client."""
+"""Actors: one acts by a policy of its own, one asks a server what to do."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 import tensorflow as tf
@@ -8,8 +10,75 @@ import tree
 
 from repertory.components import core, policies, specs, types, variables
 
+Ask = Callable[
+    [list[np.ndarray], np.ndarray],
+    tuple[list[np.ndarray], dict[str, types.Nest], int],
+]
 
-class PolicyActor(core.Actor):
+
+class _RecordingActor(core.Actor):
+    """What all actors do but for choosing the actions."""
+
+    def __init__(
+        self,
+        environment_spec: specs.EnvironmentSpec,
+        num_lanes: int,
+        adder: core.Adder | None,
+    ):
+        self._spec = environment_spec
+        self._num_lanes = num_lanes
+        self._adder = adder
+        self._timestep: types.TimeStep | None = None
+        self._extras: dict[str, types.Nest] = {}
+        self._version = np.full(num_lanes, -1, np.int64)
+        self._checked = False
+
+    def observe_first(self, timestep: types.TimeStep) -> None:
+        self._timestep = timestep
+
+    def observe(self, action: types.Nest, next_timestep: types.TimeStep) -> None:
+        if self._adder is not None:
+            step = self._current_step()
+            self._adder.add(
+                types.Row(
+                    observation=step.observation,
+                    action=action,
+                    reward=step.reward,
+                    discount=step.discount,
+                    step_type=step.step_type,
+                    extras=self._extras,
+                )
+            )
+        self._timestep = next_timestep
+
+    def _note_version(self, version: int) -> None:
+        if version != self._version[0]:
+            self._version = np.full_like(self._version, version)
+        self._extras['version'] = self._version
+
+    def _current_step(self) -> types.TimeStep:
+        if self._timestep is None:
+            raise RuntimeError(
+                'observe_first must be called before any other method, got no step yet.'
+            )
+        return self._timestep
+
+    def _check(self, action: types.Nest) -> None:
+        def check(path, spec, leaf):
+            wanted = (self._num_lanes, *spec.shape)
+            if leaf.shape != wanted or leaf.dtype != np.dtype(spec.dtype):
+                raise ValueError(
+                    f"the policy's action {'.'.join(map(str, path))} must be "
+                    f'{np.dtype(spec.dtype).name}{list(wanted)} as the environment '
+                    f'says, got {leaf.dtype.name}{list(leaf.shape)}; cast or reshape '
+                    'it in the policy.'
+                )
+
+        tree.map_structure_with_path(check, self._spec.actions, action)
+        self._checked = True
+
+
+class PolicyActor(_RecordingActor):
     """Runs a policy over N lanes: one compiled call a vector step.
 
     Where a lane's step is FIRST, the policy's initial state is put back before the
@@ -34,20 +103,14 @@ class PolicyActor(core.Actor):
         adder: core.Adder | None = None,
         variable_client: variables.VariableClient | None = None,
     ):
+        super().__init__(environment_spec, num_lanes, adder)
         self._policy = policy
-        self._spec = environment_spec
-        self._num_lanes = num_lanes
-        self._adder = adder
         self._client = variable_client
         self._initial_state = tree.map_structure(
             tf.convert_to_tensor, policy.initial_state(num_lanes)
         )
         self._has_state = bool(tree.flatten(self._initial_state))
         self._state = self._initial_state
-        self._timestep: types.TimeStep | None = None
-        self._extras: dict[str, types.Nest] = {}
-        self._version = np.full(num_lanes, -1, np.int64)
-        self._checked = False
         self._step = tf.function(
             self._step_with_state if self._has_state else self._step_without_state,
             input_signature=self._signature(),
@@ -81,9 +144,6 @@ class PolicyActor(core.Actor):
         output = self._policy(observation, state)
         return output.action, {**output.extras, 'state': state}, output.state
 
-    def observe_first(self, timestep: types.TimeStep) -> None:
-        self._timestep = timestep
-
     def select_action(self, observation: types.Nest) -> types.Nest:
         step = self._current_step()
         tensors = tree.map_structure(tf.constant, observation)
@@ -94,50 +154,53 @@ class PolicyActor(core.Actor):
             action, extras, _ = self._step(tensors)
         if self._adder is not None:
             self._extras = tree.map_structure(lambda tensor: tensor.numpy(), extras)
-            if self._client is not None and self._client.version != self._version[0]:
-                self._version = np.full_like(self._version, self._client.version)
-            self._extras['version'] = self._version
+            self._note_version(-1 if self._client is None else self._client.version)
         action = tree.map_structure(lambda tensor: tensor.numpy(), action)
         if not self._checked:
             self._check(action)
         return action
 
-    def observe(self, action: types.Nest, next_timestep: types.TimeStep) -> None:
-        if self._adder is not None:
-            step = self._current_step()
-            self._adder.add(
-                types.Row(
-                    observation=step.observation,
-                    action=action,
-                    reward=step.reward,
-                    discount=step.discount,
-                    step_type=step.step_type,
-                    extras=self._extras,
-                )
-            )
-        self._timestep = next_timestep
-
     def update(self, wait: bool = False) -> None:
         if self._client is not None:
             self._client.update(self._num_lanes, wait)
 
-    def _current_step(self) -> types.TimeStep:
-        if self._timestep is None:
-            raise RuntimeError(
-                'observe_first must be called before any other method, got no step yet.'
-            )
-        return self._timestep
 
-    def _check(self, action: types.Nest) -> None:
-        def check(path, spec, leaf):
-            wanted = (self._num_lanes, *spec.shape)
-            if leaf.shape != wanted or leaf.dtype != np.dtype(spec.dtype):
-                raise ValueError(
-                    f"the policy's action {'.'.join(map(str, path))} must be "
-                    f'{np.dtype(spec.dtype).name}{list(wanted)} as the environment '
-                    f'says, got {leaf.dtype.name}{list(leaf.shape)}; cast or reshape '
-                    'it in the policy.'
-                )
+class RemoteActor(_RecordingActor):
+    """Asks what to do for all lanes at once; has neither policy nor parameters.
 
-        tree.map_structure_with_path(check, self._spec.actions, action)
-        self._checked = True
+    The rows handed to the adder are those of a `PolicyActor`.
+
+    Attributes:
+        version: learner steps of the parameters that the last actions came from.
+
+    Args:
+        ask: takes the leaves of the observation [N, ...] and whether each lane is at
+            its FIRST step, bool [N]; returns the leaves of the action [N, ...], the
+            extras [N, ...] by name, and the version.
+        environment_spec: of one lane.
+        num_lanes: N, at least 1.
+        adder: takes the rows.
+    """
+
+    def __init__(
+        self,
+        ask: Ask,
+        environment_spec: specs.EnvironmentSpec,
+        num_lanes: int,
+        adder: core.Adder,
+    ):
+        super().__init__(environment_spec, num_lanes, adder)
+        self._ask = ask
+        self.version = -1
+
+    def select_action(self, observation: types.Nest) -> types.Nest:
+        first = self._current_step().step_type == types.StepType.FIRST
+        leaves, self._extras, self.version = self._ask(tree.flatten(observation), first)
+        self._note_version(self.version)
+        action = tree.unflatten_as(self._spec.actions, leaves)
+        if not self._checked:
+            self._check(action)
+        return action
+
+    def update(self, wait: bool = False) -> None:
+        """Does nothing: parameters are where the actions are chosen."""

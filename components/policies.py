@@ -46,6 +46,23 @@ class Policy(abc.ABC):
     def __call__(self, observation: types.Nest, state: types.Nest) -> PolicyOutput:
         """Returns the action for each lane; runs in a graph."""
 
+    # A server that acts for many actors calls these two in place of `__call__`, which
+    # is `choose(*evaluate(observation, state))`.
+
+    def evaluate(
+        self, observation: types.Nest, state: types.Nest
+    ) -> tuple[types.Nest, types.Nest]:
+        """Returns what actions depend on, and the next state, for lanes of any actors.
+
+        It is the same for all roles, and so can be done for all their lanes at once.
+        Here it leaves everything to `choose`.
+        """
+        return observation, state
+
+    def choose(self, outputs: types.Nest, state: types.Nest) -> PolicyOutput:
+        """Returns the actions of this role's lanes from what `evaluate` returned."""
+        return self(outputs, state)
+
 
 def epsilon_greedy(
     q_values: tf.Tensor, epsilon: tf.Tensor, generator: tf.random.Generator
@@ -106,9 +123,14 @@ class EpsilonGreedyPolicy(Policy):
         return {'q_taken': scalar, 'q_max': scalar}
 
     def __call__(self, observation: types.Nest, state: types.Nest) -> PolicyOutput:
-        return self._act(self._network(observation), state)
+        return self.choose(*self.evaluate(observation, state))
 
-    def _act(self, q_values: tf.Tensor, state: types.Nest) -> PolicyOutput:
+    def evaluate(
+        self, observation: types.Nest, state: types.Nest
+    ) -> tuple[types.Nest, types.Nest]:
+        return self._network(observation), state
+
+    def choose(self, q_values: tf.Tensor, state: types.Nest) -> PolicyOutput:
         if self._random:
             action = epsilon_greedy(q_values, self._epsilon, self._generator)
         else:
@@ -130,8 +152,10 @@ class RecurrentEpsilonGreedyPolicy(EpsilonGreedyPolicy):
     def initial_state(self, num_lanes: int) -> types.Nest:
         return self._network.initial_state(num_lanes)
 
-    def __call__(self, observation: types.Nest, state: types.Nest) -> PolicyOutput:
-        return self._act(*self._network.step(observation, state))
+    def evaluate(
+        self, observation: types.Nest, state: types.Nest
+    ) -> tuple[types.Nest, types.Nest]:
+        return self._network.step(observation, state)
 
 
 class DeterministicPolicy(Policy):
@@ -190,8 +214,16 @@ class DeterministicPolicy(Policy):
         return tf.zeros([num_lanes, *self._shape]) if self._has_state else ()
 
     def __call__(self, observation: types.Nest, state: types.Nest) -> PolicyOutput:
+        return self.choose(*self.evaluate(observation, state))
+
+    def evaluate(
+        self, observation: types.Nest, state: types.Nest
+    ) -> tuple[types.Nest, types.Nest]:
         features = self._observation(observation)
-        greedy = self._policy(features)  # [N, *shape]
+        return (features, self._policy(features)), state
+
+    def choose(self, outputs: types.Nest, state: types.Nest) -> PolicyOutput:
+        features, greedy = outputs  # [N, F], [N, *shape]
         action = greedy
         if self._sigma > 0.0:
             noise = self._sigma * self._generator.normal(tf.shape(greedy))
@@ -249,7 +281,15 @@ class SoftmaxPolicy(Policy):
         return self._network.initial_state(num_lanes)
 
     def __call__(self, observation: types.Nest, state: types.Nest) -> PolicyOutput:
+        return self.choose(*self.evaluate(observation, state))
+
+    def evaluate(
+        self, observation: types.Nest, state: types.Nest
+    ) -> tuple[types.Nest, types.Nest]:
         (logits, _), state = self._network.step(observation, state)
+        return logits, state
+
+    def choose(self, logits: tf.Tensor, state: types.Nest) -> PolicyOutput:
         score = logits
         if not self._greedy:
             # The largest of logits plus Gumbel noise is a draw from their softmax.

@@ -17,7 +17,7 @@ from repertory.launch import checks, restarts
 
 EnvironmentFactory = Callable[[int], dm_env.Environment]
 NetworksFactory = Callable[[specs.EnvironmentSpec], builder.Networks]
-GROUPS = 'coordinator', 'replay', 'learner', 'actor', 'evaluator'
+GROUPS = 'coordinator', 'replay', 'learner', 'inference', 'actor', 'evaluator'
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -214,12 +214,22 @@ class Topology:
     """Steps an actor's environments in its own thread, or in processes of theirs:
     worth it where one step takes a millisecond or more."""
 
+    environment_workers: int | None = None
+    """Such processes an actor; None: one a core. More where steps mostly wait."""
+
     replay_shards: int = 1
     """Replay servers; actors are spread over them, the learner samples from all. Each
     has the agent's tables, with sizes of its own."""
 
     replay: Literal['separate', 'learner'] = 'separate'
     """Replay in processes of its own, or in the learner's, which samples faster."""
+
+    inference: Literal['local', 'central'] = 'local'
+    """Actors act by parameters of their own, or ask one server, which chooses for many
+    at once: for large networks, on a GPU."""
+
+    inference_timeout_seconds: float = 0.005
+    """The longest that a batch of the server is waited for to fill."""
 
     evaluators: int = 1
     """Evaluators that run beside the actors; each plays evaluations of its own."""
@@ -229,7 +239,7 @@ class Topology:
 
     restart: tuple[str, ...] = ()
     """Groups of processes that are started again when they fail; the failure of any
-    other ends the run. coordinator, replay, learner, actor, evaluator."""
+    other ends the run. coordinator, replay, learner, inference, actor, evaluator."""
 
     restart_policy: restarts.RestartPolicy = restarts.RestartPolicy()
     """How often they are."""
@@ -238,11 +248,17 @@ class Topology:
         counts = 'num_actors', 'actors_per_process', 'envs_per_actor', 'replay_shards'
         for name in counts:
             checks.check_integer(getattr(self, name), 1, name)
+        if self.environment_workers is not None:
+            checks.check_integer(self.environment_workers, 1, 'environment_workers')
         checks.check_member(self.environments, ('serial', 'processes'), 'environments')
         checks.check_member(self.replay, ('separate', 'learner'), 'replay')
+        checks.check_member(self.inference, ('local', 'central'), 'inference')
+        checks.check_above(
+            self.inference_timeout_seconds, 0, 'inference_timeout_seconds'
+        )
         checks.check_integer(self.evaluators, 0, 'evaluators')
         for group in self.gpu_groups:
-            checks.check_member(group, ('learner', 'actor', 'evaluator'), 'gpu_groups')
+            checks.check_member(group, GROUPS[2:], 'gpu_groups')
         for group in self.restart:
             checks.check_member(group, GROUPS, 'restart')
         if self.replay_shards > self.num_actors:
@@ -271,11 +287,11 @@ def check_one_thread(topology: Topology) -> None:
     """Refuses a topology that one thread cannot run.
 
     Raises:
-        ValueError: if there is more than one actor or shard.
+        ValueError: if there is more than one actor or shard, or inference is central.
     """
-    if (topology.num_actors, topology.replay_shards) != (1, 1):
+    laid_out = topology.num_actors, topology.replay_shards, topology.inference
+    if laid_out != (1, 1, 'local'):
         raise ValueError(
-            'num_actors and replay_shards must be 1 in one thread, got '
-            f'{topology.num_actors} and {topology.replay_shards}; launch a program, or '
-            'raise envs_per_actor.'
+            'num_actors and replay_shards must be 1 in one thread, and inference '
+            f"'local', got {laid_out}; launch a program, or raise envs_per_actor."
         )

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import pickle
 import queue
 import threading
 import time
 import traceback
+import uuid
 from collections.abc import Mapping, Sequence
-from concurrent import futures
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import launchpad as lp
 from launchpad import context
@@ -22,13 +23,15 @@ from launchpad import context
 from repertory.components import checkpointing, core
 from repertory.launch import control as control_lib
 from repertory.launch import coordinator as coordinator_lib
-from repertory.launch import entry, progress, provenance, run_folder
+from repertory.launch import entry, progress, provenance, remote, run_folder
 from repertory.launch import experiment as experiment_lib
 
-_GIVE_UP_SECONDS = 120.0
+if TYPE_CHECKING:
+    from repertory.launch import workers
+
 _TICK_SECONDS = 0.1
 _LINGER_SECONDS = 0.3
-_REPLAY_REPORT_SECONDS = 1.0
+_REPORT_SECONDS = 1.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,7 +109,7 @@ class _Replay:
     def run(self) -> None:
         """Reports until the run is over."""
         with self._control, self._server:
-            while not self._control.wait_until('exit', _REPLAY_REPORT_SECONDS):
+            while not self._control.wait_until('exit', _REPORT_SECONDS):
                 # The first table is the one that actors write to.
                 table = self._server.statistics()[0]
                 self._control.report(
@@ -173,56 +176,80 @@ class LearnerNode:
             thread.join()
 
 
-class _RemoteVariables(core.VariableSource):
-    """The learner's parameters over Courier; waits politely while it starts."""
+class InferenceNode:
+    """Serves actions for the actors, which have no parameters of their own."""
 
-    def __init__(self, client: lp.CourierClient, control: control_lib.NodeControl):
-        self._client = client
-        self._control = control
+    def __init__(self, plan: Plan, learner: Any, coordinator: Any):
+        _configure('inference', plan)
+        from repertory.launch import central
 
-    def get_variables(self):
-        begin = time.monotonic()
-        future = self._client.futures.get_variables()
-        while True:
-            waited = time.monotonic() - begin
-            try:
-                return future.result(timeout=1.0)
-            except futures.TimeoutError:
-                pass
-            except Exception:  # Courier's own type: the call's time is over.
-                if waited > _GIVE_UP_SECONDS:
-                    raise
-                future = self._client.futures.get_variables()
-            if self._control.phase != 'final_evaluation':
-                self._control.wait('parameters from the learner', waited)
+        self._control = _control('inference', coordinator)
+        self._server = central.build_inference(
+            plan.experiment,
+            plan.topology,
+            remote.RemoteVariables(learner, self._control),
+        )
+
+    def act(self, packed: bytes) -> Any:
+        """Returns what `InferenceServer.act` does, of its pickled arguments."""
+        return self._server.act(*pickle.loads(packed))
+
+    def run(self) -> None:
+        """Reports until the run is over."""
+        with self._control:
+            with contextlib.suppress(core.Stopped), self._server:
+                self._serve()
+            self._control.wait_until('exit')
+
+    def _serve(self) -> None:
+        self._server.start()
+        before = self._server.statistics()
+        # Actors are done with it once the learner saves.
+        while not self._control.wait_until('save', _REPORT_SECONDS):
+            now = self._server.statistics()
+            batches, lanes = now.batches - before.batches, now.lanes - before.lanes
+            before = now
+            if batches:
+                self._control.report({'mean_batch': lanes / batches})
 
 
 def run_actors(
-    plan: Plan, addresses: Mapping[int, lp.Address], learner: Any, coordinator: Any
+    plan: Plan,
+    addresses: Mapping[int, lp.Address],
+    learner: Any,
+    coordinator: Any,
+    inference: Any,
 ) -> None:
     """Runs an actor for each index, in a thread each, with the replay at its address.
+
+    With `inference` they have no parameters, and ask there.
 
     Raises:
         Exception: what the first that fails raises, at once: the process is to end.
     """
     _configure('actor', plan)
-    from repertory.launch import wiring
+    from repertory.launch import central, wiring
 
     ended: queue.Queue[BaseException | None] = queue.Queue()
+
+    def make(index: int, control: control_lib.NodeControl) -> workers.ActorWorker:
+        where = addresses[index].resolve(), control, plan.run_dir
+        if inference is None:
+            source = remote.RemoteVariables(learner, control)
+            return wiring.build_actor(
+                plan.experiment, plan.topology, index, source, *where
+            )
+        run = uuid.uuid4().hex
+        ask = remote.RemoteInference(inference, control, index, run)
+        return central.build_remote_actor(
+            plan.experiment, plan.topology, index, ask, *where
+        )
 
     def run(index: int, control: control_lib.NodeControl) -> None:
         try:
             with control:
                 with contextlib.suppress(core.Stopped):
-                    wiring.build_actor(
-                        plan.experiment,
-                        plan.topology,
-                        index,
-                        addresses[index].resolve(),
-                        _RemoteVariables(learner, control),
-                        control,
-                        plan.run_dir,
-                    ).run()
+                    make(index, control).run()
                 control.done()
         except BaseException as error:
             ended.put(error)
@@ -249,7 +276,7 @@ def run_evaluator(plan: Plan, index: int, learner: Any, coordinator: Any) -> Non
             wiring.build_evaluator(
                 plan.experiment,
                 plan.topology,
-                _RemoteVariables(learner, control),
+                remote.RemoteVariables(learner, control),
                 control,
                 plan.run_dir,
                 index,

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import os
 import pathlib
+from collections.abc import Sequence
+from typing import Any
 
 import launchpad as lp
 
@@ -50,6 +52,7 @@ def make_program(
         for i in range(topology.evaluators)
     ]
     roles = [*replay_roles, 'learner', *evaluator_roles, *actor_roles]
+    roles += ['inference'] * (topology.inference == 'central')
     counter = lp.CourierNode(
         nodes.CoordinatorNode, progress.budget_of(config), roles, plan.run_dir, resume
     )
@@ -72,20 +75,43 @@ def make_program(
     learner_handle.set_client_kwargs(call_timeout=_CALL_SECONDS)
 
     handles = learner_handle, coordinator_handle
-    for first in range(0, topology.num_actors, topology.actors_per_process):
-        indices = range(topology.num_actors)[
-            first : first + topology.actors_per_process
-        ]
-        own = {index: addresses[index % len(addresses)] for index in indices}
-        node = lp.PyNode(nodes.run_actors, plan, own, *handles)
-        node.roles = [actor_roles[index] for index in indices]
-        node.role = '-'.join(dict.fromkeys((node.roles[0], node.roles[-1])))
-        program.add_node(node, label='actor')
+    _add_actors(program, plan, addresses, handles)
     for index, role in enumerate(evaluator_roles):
         node = lp.PyNode(nodes.run_evaluator, plan, index, *handles)
         node.role = role
         program.add_node(node, label='evaluator')
     return program
+
+
+def _add_actors(
+    program: lp.Program,
+    plan: nodes.Plan,
+    addresses: Sequence[lp.Address],
+    handles: tuple[Any, Any],
+) -> None:
+    """Adds the actors' nodes, and the inference server if they are to ask one."""
+    topology = plan.topology
+    inference_handle = None
+    if topology.inference == 'central':
+        inference = lp.CourierNode(
+            nodes.InferenceNode,
+            plan,
+            *handles,
+            # A call blocks until its batch is done.
+            courier_kwargs={'thread_pool_size': topology.num_actors + 4},
+        )
+        inference.role = 'inference'
+        inference_handle = program.add_node(inference, label='inference')
+        inference_handle.set_client_kwargs(call_timeout=_CALL_SECONDS)
+    for first in range(0, topology.num_actors, topology.actors_per_process):
+        indices = range(topology.num_actors)[
+            first : first + topology.actors_per_process
+        ]
+        own = {index: addresses[index % len(addresses)] for index in indices}
+        node = lp.PyNode(nodes.run_actors, plan, own, *handles, inference_handle)
+        node.roles = [core.Role(actor_index=index).name for index in indices]
+        node.role = '-'.join(dict.fromkeys((node.roles[0], node.roles[-1])))
+        program.add_node(node, label='actor')
 
 
 def restart_policies(
@@ -114,6 +140,7 @@ def process_environments(topology: experiment.Topology) -> dict[str, dict[str, s
         'coordinator': {**hidden, **single},
         'replay': hidden,
         'learner': hidden,
+        'inference': hidden,
         'actor': {**hidden, **single},
         'evaluator': {**hidden, **single},
     }

@@ -88,7 +88,9 @@ def make_environments(
         experiment.make_environment, experiment.seed, role
     )
     if topology.environments == 'processes':
-        return processes.ProcessVectorEnvironment(factories)
+        return processes.ProcessVectorEnvironment(
+            factories, topology.environment_workers
+        )
     return vector.SerialVectorEnvironment([make() for make in factories])
 
 
@@ -140,8 +142,8 @@ def build_actor(
     experiment: experiment_lib.ExperimentConfig,
     topology: experiment_lib.Topology,
     actor_index: int,
-    replay_address: str,
     variable_source: core.VariableSource,
+    replay_address: str,
     control: control_lib.NodeControl,
     run_dir: str | os.PathLike,
     background: bool = True,

@@ -30,9 +30,9 @@ class ActorWorker:
     def __init__(
         self,
         environment: core.VectorEnvironment,
-        one: actor.PolicyActor,
+        one: core.Actor,
         adder: core.Adder,
-        client: variables.VariableClient,
+        client: variables.VariableClient | actor.RemoteActor,
         control: control_lib.NodeControl,
         logger: core.Logger,
         log_period_seconds: float,

@@ -44,6 +44,11 @@ def test_an_experiment_that_cannot_work_is_refused(fields, error, message):
         ({'num_actors': 0}, 'num_actors must be >= 1, got 0'),
         ({'replay': 'here'}, "replay must be one of 'separate', 'learner', got 'here'"),
         ({'evaluators': -1}, 'evaluators must be >= 0, got -1'),
+        ({'environment_workers': 0}, 'environment_workers must be >= 1, got 0'),
+        (
+            {'inference': 'far'},
+            "inference must be one of 'local', 'central', got 'far'",
+        ),
         ({'gpu_groups': ('actors',)}, "gpu_groups must be one of .* got 'actors'"),
         ({'restart': ('actors',)}, "restart must be one of .* got 'actors'"),
         ({'replay_shards': 2}, 'replay_shards must be <= num_actors, got 2 > 1'),

@@ -1,0 +1,85 @@
+"""Calls to other nodes that wait politely while those start, or start again."""
+
+from __future__ import annotations
+
+import pickle
+import time
+from collections.abc import Callable, Sequence
+from concurrent import futures
+from typing import Any
+
+import launchpad as lp
+import numpy as np
+
+from repertory.components import core
+from repertory.launch import control as control_lib
+
+_GIVE_UP_SECONDS = 120.0
+
+
+def call(start: Callable[[], futures.Future], wait: Callable[[float], None]) -> Any:
+    """Returns the result of a call, begun anew where it fails.
+
+    Args:
+        start: begins the call.
+        wait: takes the seconds waited, about each second; may raise.
+
+    Raises:
+        Exception: what the last call raised, after 120 s.
+    """
+    begin = time.monotonic()
+    future = start()
+    while True:
+        waited = time.monotonic() - begin
+        try:
+            return future.result(timeout=1.0)
+        except futures.TimeoutError:
+            pass
+        except Exception:  # Courier's own type, for a call whose time is over as well.
+            if waited > _GIVE_UP_SECONDS:
+                raise
+            wait(waited)
+            time.sleep(0.1)
+            future = start()
+            continue
+        wait(waited)
+
+
+class RemoteVariables(core.VariableSource):
+    """The learner's parameters over Courier."""
+
+    def __init__(self, client: lp.CourierClient, control: control_lib.NodeControl):
+        self._client = client
+        self._control = control
+
+    def get_variables(self) -> tuple[int, Sequence[np.ndarray]]:
+        def wait(seconds: float) -> None:
+            if self._control.phase != 'final_evaluation':
+                self._control.wait('parameters from the learner', seconds)
+
+        return call(self._client.futures.get_variables, wait)
+
+
+class RemoteInference:
+    """What an `actor.RemoteActor` asks: the inference server over Courier."""
+
+    def __init__(
+        self,
+        client: lp.CourierClient,
+        control: control_lib.NodeControl,
+        actor: int,
+        run: str,
+    ):
+        """Asks as the actor of index `actor`, in the process that `run` names."""
+        self._client = client
+        self._control = control
+        self._actor = actor
+        self._run = run
+
+    def __call__(self, observation: list[np.ndarray], first: np.ndarray) -> Any:
+        def wait(seconds: float) -> None:
+            self._control.wait('actions from the inference server', seconds)
+
+        # A call that has arrays among its arguments never reaches a Courier server.
+        packed = pickle.dumps((self._actor, self._run, observation, first))
+        return call(lambda: self._client.futures.act(packed), wait)
