@@ -3,9 +3,9 @@
 Each environment step also sleeps, as a slow simulator would keep its caller waiting,
 so that two cores can show what more actors bring. The time counts from the first
 environment step until the last ten episodes, exploring, have the mark as their mean.
-Where evaluations reach -150, exploring costs another 100 to 200.
+Where evaluations reach -200, exploring costs another 300 to 450.
 
-    python -m benchmarks.d4pg_actors --sleep-seconds 0.02 --mark -400
+    python -m benchmarks.d4pg_actors
 """
 
 from __future__ import annotations
@@ -90,9 +90,9 @@ def measure(num_actors: int, args: argparse.Namespace, seed: int) -> dict:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument('--sleep-seconds', type=float, default=0.02)
-    parser.add_argument('--mark', type=float, default=-400.0)
-    parser.add_argument('--max-actor-steps', type=int, default=12_000)
+    parser.add_argument('--sleep-seconds', type=float, default=0.015)
+    parser.add_argument('--mark', type=float, default=-650.0)
+    parser.add_argument('--max-actor-steps', type=int, default=9_000)
     parser.add_argument('--pairs', type=int, default=1)
     parser.add_argument('--seed', type=int, default=0)
     args = parser.parse_args()
