@@ -15,6 +15,7 @@ _COLOURS = {
     'learner': '#d5efd0',
     'evaluator': '#e6dcf3',
     'coordinator': '#eeeeee',
+    'inference': '#f7d9e3',
 }
 
 # Name -> boxes (text, x, y), arrows (from, to), frames (text, x, y, width, height).
@@ -58,6 +59,17 @@ PICTURES = {
         ],
         [(0, 2), (1, 2), (2, 3), (3, 0), (3, 1), (3, 4)],
         [('one process: replay = learner', 3, 1.2, 5.8, 2.4)],
+    ),
+    'central': (
+        [
+            ('actor 0', 1, 3.4),
+            ('actor 1', 1, 1),
+            ('inference', 4, 2.2),
+            ('replay', 7, 3.4),
+            ('learner', 10, 2.2),
+        ],
+        [(0, 2), (1, 2), (2, 0), (2, 1), (0, 3), (1, 3), (3, 4), (4, 2)],
+        [],
     ),
 }
 
