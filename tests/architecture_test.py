@@ -43,7 +43,8 @@ LIGHT = (
     'launch/processes.py',
     'launch/supervisor.py',
     'launch/run_folder.py',
-    'launch/cli/main.py',
+    'launch/plots.py',
+    'launch/cli/*.py',
 )
 HEAVY = ('tensorflow', 'sonnet', 'reverb', 'ray')
 MAX_AGENT_LINES, MAX_FILE_LINES, MAX_FUNCTION_LINES = 500, 300, 60

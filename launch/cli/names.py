@@ -26,7 +26,7 @@ def agent_names() -> list[str]:
 
 def agent_folder(agent: str) -> pathlib.Path:
     """Returns the folder of the agent of this command name."""
-    return pathlib.Path(agents.__path__[0]) / agent.replace('-', '_')
+    return pathlib.Path(agents.__path__[0]) / _module(agent)
 
 
 def check_agent(agent: str) -> None:

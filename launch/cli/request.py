@@ -19,7 +19,6 @@ from repertory.launch.cli import calling, names
 
 _NO_PREFIX: Any = tyro.conf.arg(name='')
 _REQUIRED: Any = tyro.conf.arg(metavar='NAME', help_behavior_hint='(required)')
-_SUPPRESSED: Any = tyro.conf.Suppress
 
 Launch = Literal['processes', 'threads', 'sync']
 
@@ -44,20 +43,17 @@ def parse(arguments: Sequence[str]) -> Request:
         SystemExit: after `--help`, or for a flag that is not known.
     """
     arguments = list(arguments)
-    first = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    first.add_argument('--resume', type=pathlib.Path)
-    first.add_argument('--preset', default='default')
-    known, rest = first.parse_known_args(arguments)
-    if known.resume is not None:
-        return _resume(known.resume, rest)
+    # What the other flags' defaults depend on comes first.
+    resume, others = _take(arguments, '--resume')
+    if resume is not None:
+        return _resume(pathlib.Path(resume), others)
     agent, *arguments = arguments or ['none']
     names.check_agent(agent)
     presets = names.presets(agent)
-    if known.preset not in presets:
-        raise ValueError(
-            f'preset must be one of {", ".join(presets)}, got {known.preset!r}.'
-        )
-    config = presets[known.preset]
+    preset, _ = _take(arguments, '--preset')
+    if preset is not None and preset not in presets:
+        raise ValueError(f'preset must be one of {", ".join(presets)}, got {preset!r}.')
+    config = presets[preset or 'default']
     request = calling.call(
         flags(agent, config),
         f'repertory train {agent}',
@@ -75,6 +71,14 @@ def parse(arguments: Sequence[str]) -> Request:
             f'{example_environment(config)}.'
         )
     return request
+
+
+def _take(arguments: list[str], flag: str) -> tuple[str | None, list[str]]:
+    """Returns the value of `flag`, None where it is absent, and the other arguments."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument(flag, dest='value')
+    known, others = parser.parse_known_args(arguments)
+    return known.value, others
 
 
 def flags(agent: str, config: builder.AgentConfig) -> Callable[..., Request]:

@@ -12,7 +12,15 @@ import repertory
 from repertory.agents.apex_dqn import config
 from repertory.launch import experiment as experiment_lib
 from repertory.launch import records, run_folder
-from repertory.launch.cli import doctor, main, names, request, trials, versions
+from repertory.launch.cli import (
+    doctor,
+    main,
+    names,
+    request,
+    train,
+    trials,
+    versions,
+)
 
 
 def test_every_field_is_a_flag_with_help(capsys):
@@ -63,6 +71,9 @@ def test_a_resumed_run_keeps_its_settings_but_for_the_flags_given(tmp_path):
     assert asked.experiment == dataclasses.replace(experiment, max_actor_steps=20)
     assert asked.topology == topology
     assert (asked.run_dir, asked.resume) == (folder.path, True)
+    for flag in ('--preset paper', '--run-dir x'):  # Are of a new run.
+        with pytest.raises(SystemExit):
+            request.parse(['--resume', str(folder.path), *flag.split()])
 
 
 @pytest.mark.parametrize(
@@ -231,3 +242,13 @@ def test_a_trial_passes_its_setting_on_as_flags(tmp_path):
     assert asked.experiment.agent.hidden_sizes == (8, 8)
     assert (asked.experiment.seed, asked.run_dir) == (3, tmp_path / 'run')
     assert trials.folder_name(trial.setting, 3) == 'hidden_sizes_8_8-seed_3'
+
+
+def test_a_replay_that_the_machine_cannot_hold_is_warned_of(capsys):
+    flags = '--env catch --num-actors 2 --replay-shards 2 --max-replay-size'
+    for size, warned in (('1000', False), ('2000000000', True)):
+        asked = request.parse(['apex-dqn', *flags.split(), size])
+        train._print_replay_memory(asked)
+        captured = capsys.readouterr()
+        assert 'GiB when full, in 2 shards' in captured.out
+        assert ('lower --max-replay-size' in captured.err) is warned
