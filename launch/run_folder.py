@@ -13,7 +13,7 @@ from typing import IO, Any
 
 from repertory.components import checkpointing
 from repertory.launch import experiment as experiment_lib
-from repertory.launch import provenance, records, scripts
+from repertory.launch import progress, provenance, records, scripts
 
 # What a resumed run may change without being asked: when it ends, what it shows.
 MAY_CHANGE = (
@@ -94,8 +94,11 @@ class RunFolder:
 
 
 def agent_name(config: Any) -> str:
-    """Returns the name of the folder that an agent's config is from, or its class's."""
-    parts = type(config).__module__.split('.')
+    """Returns the name of the folder or script of an agent's config, or its class's."""
+    module = scripts.import_path(type(config)).rpartition(':')[0]
+    if module.endswith('.py'):
+        return pathlib.Path(module).stem
+    parts = module.split('.')
     return parts[-2] if len(parts) > 1 else type(config).__name__
 
 
@@ -123,7 +126,6 @@ def open_folder(
     Raises:
         ValueError: if there is nothing to resume, the run has spent its budget, the
             experiment is another one, or its parts do not fit each other.
-        RuntimeError: while a script is read only for what it defines.
         FileExistsError: if there is something in `run_dir` and it is not resumed.
     """
     scripts.refuse_to_run()
@@ -161,15 +163,13 @@ def check_unfinished(
     Raises:
         ValueError: naming the budget that is spent.
     """
-    counts = folder.saved_counts()
-    for name in ('actor_steps', 'learner_steps', 'seconds'):
-        limit, count = getattr(experiment, f'max_{name}'), counts.get(name, 0)
-        if limit is not None and count >= limit:
-            raise ValueError(
-                f'max_{name} must be > {count:g} to resume {folder.path}, got {limit}: '
-                f'the run has finished its {limit} {name.replace("_", " ")}; raise '
-                f'--max-{name.replace("_", "-")} to go on.'
-            )
+    spent = progress.budget_of(experiment).spent(folder.saved_counts())
+    if spent:
+        flag = spent.partition(' ')[0].replace('_', '-')
+        raise ValueError(
+            f'run_dir must hold a run that can go on, got {folder.path}: it has '
+            f'finished ({spent}); raise --{flag} to go on.'
+        )
 
 
 def default_path(

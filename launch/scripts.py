@@ -58,8 +58,8 @@ def _module(name: str) -> str:
     spec = getattr(module, '__spec__', None)
     if name == '__main__' and spec is not None:
         return spec.name  # python -m NAME
-    file = getattr(module, '__file__', None)
-    if file and (name == '__main__' or name.startswith(_NAME)):
+    file = getattr(module, '__file__', None) or ''
+    if file.endswith('.py') and (name == '__main__' or name.startswith(_NAME)):
         return str(pathlib.Path(file).absolute())
     return name
 

@@ -137,7 +137,7 @@ def test_default_path_names_the_run(tmp_path):
 
 @pytest.mark.parametrize(
     'module, name',
-    [('repertory.agents.apex_dqn.config', 'apex_dqn'), ('__main__', 'C')],
+    [('repertory.agents.apex_dqn.config', 'apex_dqn'), ('notebook', 'C')],
 )
 def test_an_agent_is_named_after_its_folder(module, name):
     config = type('C', (), {'__module__': module})()
@@ -267,7 +267,10 @@ def test_a_finished_run_is_resumed_for_more_only(tmp_path):
     arrays = {'x': np.zeros(1)}
     checkpointing.save(folder.checkpoints, 5, arrays, {'counts': {'actor_steps': 104}})
     before = folder.run.read_text()
-    with pytest.raises(ValueError, match='finished its 100 actor steps; raise --max-a'):
+    with pytest.raises(
+        ValueError,
+        match=r'finished \(max_actor_steps of 100 reached\); raise --max-actor-steps',
+    ):
         run_folder.open_folder(experiment, topology, folder.path, resume=True)
     assert folder.run.read_text() == before
     more = _experiment(max_actor_steps=200)

@@ -10,7 +10,7 @@ from repertory.launch import scripts
 
 _SCRIPT = """
 import dataclasses, json, sys
-from repertory.launch import records
+from repertory.launch import records, run_folder
 
 @dataclasses.dataclass(frozen=True)
 class Config:
@@ -22,6 +22,7 @@ def make(seed):
 if __name__ == '__main__':
     config = {'agent': Config(5), 'environment': make}
     assert records.decode(records.encode(config)) == config  # Its own, not a copy.
+    assert run_folder.agent_name(Config()) == 'my-script'
     print(json.dumps(records.encode(config)))
 """
 _READ = """
