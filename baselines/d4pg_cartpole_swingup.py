@@ -11,7 +11,7 @@ def make(seed: int):
         agent=d4pg.CONTROL,
         environment='control:cartpole:swingup',
         seed=seed,
-        max_actor_steps=40_000,
+        max_actor_steps=50_000,
         evaluation_episodes=4,
         evaluation_period_seconds=30.0,
     ), experiment.Topology(envs_per_actor=4)
