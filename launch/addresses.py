@@ -22,7 +22,7 @@ def free_port() -> int:
         OSError: if none of a thousand is free.
     """
     for port in _random.sample(_PORTS, 1000):
-        if port not in _given and _is_free(port):
+        if port not in _given and is_free(port):
             _given.add(port)
             return port
     raise OSError(
@@ -31,8 +31,11 @@ def free_port() -> int:
     )
 
 
-def _is_free(port: int) -> bool:
+def is_free(port: int) -> bool:
+    """Returns whether nobody listens on `port` of this machine."""
     with socket.socket(socket.AF_INET6 if socket.has_ipv6 else socket.AF_INET) as probe:
+        # Connections of a server that ended a moment ago hold nobody up.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind(('', port))
         except OSError:

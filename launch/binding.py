@@ -33,6 +33,16 @@ class Node(Protocol):
         """Ends it if that can be done; returns whether it could."""
 
 
+class Watcher(Protocol):
+    """Who is told of the nodes, and says what becomes of them: a `launcher.Run`."""
+
+    def take_event(self, event: dict) -> None:
+        """Takes a node's news."""
+
+    def keep(self, group: str, node: Node) -> Node:
+        """Returns what stands for a node of a group."""
+
+
 def named_nodes(program: lp.Program) -> Iterator[tuple[str, str, Any]]:
     """Yields name, group and node: a name is the node's `role`, or group and index."""
     for group, nodes in program.groups.items():
@@ -46,7 +56,10 @@ def roles_of(name: str, node: Any) -> Sequence[str]:
 
 
 def prepare(
-    program: lp.Program, launch_type: lp.LaunchType, stopper: Callable[..., None]
+    program: lp.Program,
+    launch_type: lp.LaunchType,
+    stopper: Callable[..., None],
+    bind: Callable[[list[lp.Address]], None] = addresses.bind_local,
 ) -> None:
     """Does what `lp.launch` does before it starts anything, with our own stopper."""
     for _, _, node in named_nodes(program):
@@ -55,7 +68,7 @@ def prepare(
         for handle in node.input_handles:
             handle.connect(node, group)
     for node in program.get_all_nodes():
-        addresses.bind_local(node.addresses)
+        bind(node.addresses)
 
 
 def bypass_proxy() -> None:

@@ -20,8 +20,16 @@ from repertory.launch import supervisor
 _PR_SET_PDEATHSIG = 1
 
 
-def write_job(path: pathlib.Path, function: Callable[[], Any], name: str) -> None:
-    """Writes what `main` reads.
+# Variables for the process of any node.
+VARIABLES = {
+    'PYTHONUNBUFFERED': '1',
+    'PYTHONFAULTHANDLER': '1',  # Says where a segmentation fault was.
+    'TF_CPP_MIN_LOG_LEVEL': os.environ.get('TF_CPP_MIN_LOG_LEVEL', '2'),
+}
+
+
+def make_job(function: Callable[[], Any], name: str) -> bytes:
+    """Returns what `main` reads from a file.
 
     Raises:
         TypeError: if the function holds what cannot be copied to another process.
@@ -38,7 +46,7 @@ def write_job(path: pathlib.Path, function: Callable[[], Any], name: str) -> Non
             'environments, networks and files in a function, not before the launch.'
         ) from error
     # The path comes first: the function's modules are found by it.
-    path.write_bytes(pickle.dumps((sys.path, name, pickled)))
+    return pickle.dumps((sys.path, name, pickled))
 
 
 def send_event(**event: Any) -> None:

@@ -13,7 +13,7 @@ import tyro
 from repertory.agents import builder
 from repertory.components import core, specs
 from repertory.components.environments import vector
-from repertory.launch import checks, restarts
+from repertory.launch import checks, placement, restarts
 
 EnvironmentFactory = Callable[[int], dm_env.Environment]
 NetworksFactory = Callable[[specs.EnvironmentSpec], builder.Networks]
@@ -243,6 +243,9 @@ class Topology:
 
     restart_policy: restarts.RestartPolicy = restarts.RestartPolicy()
     """How often they are."""
+
+    ray: placement.RayConfig = placement.RayConfig()
+    """The cluster that a program runs on where it is launched by Ray."""
 
     def __post_init__(self) -> None:
         counts = 'num_actors', 'actors_per_process', 'envs_per_actor', 'replay_shards'

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import logging
 import os
@@ -12,12 +11,12 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import launchpad as lp
 
-from repertory.launch import binding, keeping, processes, threads
+from repertory.launch import binding, keeping, placement, processes, signals, threads
 from repertory.launch import restarts as restarts_lib
 
 COORDINATOR = 'coordinator'
@@ -57,10 +56,11 @@ class Result:
 
 def launch(
     program: lp.Program,
-    mode: Literal['processes', 'threads'],
+    mode: Literal['processes', 'threads', 'ray'],
     run_dir: str | os.PathLike,
     environments: Mapping[str, Mapping[str, str]] | None = None,
     restarts: Mapping[str, restarts_lib.RestartPolicy] | None = None,
+    ray: placement.RayConfig | None = None,
 ) -> Run:
     """Starts all nodes of `program`, and returns at once.
 
@@ -69,15 +69,17 @@ def launch(
 
     Args:
         program: nodes of any kind that Launchpad can run on one machine.
-        mode: a process a node, or a thread a node.
+        mode: a process a node, a thread a node, or a process a node on a Ray cluster.
         run_dir: its folder `logs` takes a log a node.
         environments: environment variables for the processes of a group, by group.
-        restarts: how often the nodes of a group are started again when they fail, by
-            group; the failure of a node of any other group ends the program.
+        restarts: how often the nodes of a group are started again, by group; the
+            failure of a node of any other group ends the program.
+        ray: the cluster; None starts one on this machine.
 
     Raises:
         TypeError: if a node cannot be copied to another process.
         ValueError: if threads are to be restarted.
+        TimeoutError: if the cluster has no room for a node.
     """
     restarts = restarts or {}
     if mode == 'threads' and restarts:
@@ -88,19 +90,18 @@ def launch(
     binding.bypass_proxy()
     log_dir = pathlib.Path(run_dir) / 'logs'
     log_dir.mkdir(parents=True, exist_ok=True)
-    run = Run(log_dir)
+    run = Run(log_dir, restarts)
+    environments = environments or {}
     if mode == 'threads':
         nodes = threads.make_nodes(program, log_dir, lambda *_, **__: run.stop())
-    else:
+    elif mode == 'ray':
+        from repertory.launch import ray as ray_lib  # An extra.
 
-        def keep(group: str, node: binding.Node) -> binding.Node:
-            if group not in restarts:
-                return node
-            return keeping.KeptNode(node, restarts[group], run.is_over, run.report)
-
-        nodes = processes.make_nodes(
-            program, run.job_dir, log_dir, environments or {}, run.take_event, keep
+        nodes = ray_lib.make_nodes(
+            program, log_dir, environments, run, ray or placement.RayConfig()
         )
+    else:
+        nodes = processes.make_nodes(program, run.job_dir, log_dir, environments, run)
     coordinators = program.groups.get(COORDINATOR, [])
     run.start(nodes, coordinators[0] if coordinators else None)
     return run
@@ -109,8 +110,13 @@ def launch(
 class Run:
     """A program that runs. Its nodes are gone when `wait` returns."""
 
-    def __init__(self, log_dir: pathlib.Path):
+    def __init__(
+        self,
+        log_dir: pathlib.Path,
+        restarts: Mapping[str, restarts_lib.RestartPolicy],
+    ):
         self.log_dir = log_dir
+        self._restarts = restarts
         self._folder = tempfile.TemporaryDirectory(prefix='repertory_')
         self.job_dir = pathlib.Path(self._folder.name)
         self._nodes: list[binding.Node] = []
@@ -135,7 +141,7 @@ class Run:
         if coordinator is not None:
             handle = coordinator.create_handle()
             handle.set_client_kwargs(call_timeout=_CALL_SECONDS)
-            self._coordinator = handle.dereference()
+            self._coordinator = handle
         self._thread.start()
 
     @property
@@ -157,7 +163,7 @@ class Run:
         Raises:
             TimeoutError: if it still runs after `timeout` seconds.
         """
-        with self.signals_handled():
+        with signals.handled(self._take_signal):
             if not self._over.wait(timeout):
                 running = [n.name for n in self._nodes if n.name not in self._ended]
                 raise TimeoutError(
@@ -182,6 +188,12 @@ class Run:
             self.stop(event['stop'])
         self._finishing = self._finishing or 'over' in event
 
+    def keep(self, group: str, node: binding.Node) -> binding.Node:
+        """Returns what stands for `node`: itself, or what starts it again."""
+        if group not in self._restarts:
+            return node
+        return keeping.KeptNode(node, self._restarts[group], self.is_over, self.report)
+
     def is_over(self) -> bool:
         """Whether what fails now is not to be started again."""
         return self._finishing or self._forced or COORDINATOR in self._ended
@@ -192,26 +204,11 @@ class Run:
         _logger.info('%s', text)
         print(text, file=sys.stderr, flush=True)
 
-    @contextlib.contextmanager
-    def signals_handled(self) -> Iterator[None]:
-        """Turns signals into `stop`, then `kill`; does nothing off the main thread."""
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-
-        def handle(number, frame):
-            del frame
-            if self._signal:
-                self.kill()
-            self._signal = self._signal or number
-            self.stop(f'interrupted by {signal.Signals(number).name}')
-
-        before = {n: signal.signal(n, handle) for n in (signal.SIGINT, signal.SIGTERM)}
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
+    def _take_signal(self, number: int) -> None:
+        if self._signal:
+            self.kill()
+        self._signal = self._signal or number
+        self.stop(f'interrupted by {signal.Signals(number).name}')
 
     # The supervising thread.
 
@@ -271,7 +268,8 @@ class Run:
         if self._coordinator is None or COORDINATOR in self._ended:
             return False
         try:
-            getattr(self._coordinator, method)(*arguments)
+            # Where it is now: it may have moved.
+            getattr(self._coordinator.dereference(), method)(*arguments)
         except Exception as error:  # Courier's own type, for anything at all.
             _logger.warning('The coordinator does not answer: %s', error)
             return False

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import pathlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import launchpad as lp
 
@@ -16,8 +15,7 @@ def make_nodes(
     job_dir: pathlib.Path,
     log_dir: pathlib.Path,
     environments: Mapping[str, Mapping[str, str]],
-    on_event: Callable[[dict], None],
-    keep: Callable[[str, binding.Node], binding.Node],
+    watcher: binding.Watcher,
 ) -> list[binding.Node]:
     """Returns the nodes of `program`, ready to start.
 
@@ -26,8 +24,7 @@ def make_nodes(
         job_dir: takes what the processes are to run.
         log_dir: takes a log a node, `<name>.log`.
         environments: variables for the processes of a group, by group.
-        on_event: takes the nodes' news.
-        keep: takes a group and a node of it; returns what stands for the node.
+        watcher: is told the nodes' news, and says what stands for each.
 
     Raises:
         TypeError: if a node cannot be copied to another process.
@@ -36,20 +33,15 @@ def make_nodes(
     children: list[binding.Node] = []
     for name, group, node in binding.named_nodes(program):
         job_path = job_dir / f'{name}.job'
-        entry.write_job(job_path, node.function, name)
-        environment = {
-            'PYTHONUNBUFFERED': '1',
-            'PYTHONFAULTHANDLER': '1',  # Says where a segmentation fault was.
-            'TF_CPP_MIN_LOG_LEVEL': os.environ.get('TF_CPP_MIN_LOG_LEVEL', '2'),
-            **environments.get(group, {}),
-        }
+        job_path.write_bytes(entry.make_job(node.function, name))
+        environment = {**entry.VARIABLES, **environments.get(group, {})}
         child = supervisor.ChildProcess(
             name,
             binding.roles_of(name, node),
             job_path,
             log_dir / f'{name}.log',
             environment,
-            on_event,
+            watcher.take_event,
         )
-        children.append(keep(group, child))
+        children.append(watcher.keep(group, child))
     return children

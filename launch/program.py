@@ -45,7 +45,6 @@ def make_program(
     program = lp.Program(config.environment_name)
     replay_roles = [f'replay_{i}' for i in range(topology.replay_shards)]
     addresses = [lp.Address() for _ in replay_roles]
-
     actor_roles = [core.Role(actor_index=i).name for i in range(topology.num_actors)]
     evaluator_roles = [
         core.Role(actor_index=i, evaluation=True).name

@@ -47,7 +47,7 @@ class ChildProcess:
         Args:
             name: for messages.
             roles: what the coordinator knows of it.
-            job_path: what `entry.write_job` wrote.
+            job_path: a file of what `entry.make_job` returned.
             log_path: where stdout and stderr are appended.
             environment: variables set beside those of this process.
             on_event: takes what the child sends by `entry.send_event`.
@@ -59,7 +59,7 @@ class ChildProcess:
         self._environment = environment
         self._on_event = on_event
         self._id = uuid.uuid4().hex  # By which all that it starts is found again.
-        self._attempts = 0
+        self.attempts = 0  # Starts before the next.
         self._log_start = 0
         self._process: subprocess.Popen | None = None
         self._events = -1
@@ -89,13 +89,13 @@ class ChildProcess:
                         **self._environment,
                         PARENT_VARIABLE: str(os.getpid()),
                         EVENTS_VARIABLE: str(child_end),
-                        ATTEMPT_VARIABLE: str(self._attempts),
+                        ATTEMPT_VARIABLE: str(self.attempts),
                         NODE_VARIABLE: self._id,
                     },
                 )
         finally:
             os.close(child_end)
-            self._attempts += 1
+            self.attempts += 1
 
     @property
     def pid(self) -> int | None:

@@ -20,7 +20,7 @@ from repertory.launch.cli import calling, names
 _NO_PREFIX: Any = tyro.conf.arg(name='')
 _REQUIRED: Any = tyro.conf.arg(metavar='NAME', help_behavior_hint='(required)')
 
-Launch = Literal['processes', 'threads', 'sync']
+Launch = Literal['processes', 'threads', 'ray', 'sync']
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -104,7 +104,8 @@ def flags(agent: str, config: builder.AgentConfig) -> Callable[..., Request]:
             topology: how it is laid out.
             env: A name as `repertory envs` lists them, or MODULE:FUNCTION of your own.
             preset: A set of hyperparameters, of which the other flags change some.
-            launch: A process a node, a thread a node, or all in one thread.
+            launch: A process a node, here or on a Ray cluster; a thread a node; or
+                all in one thread.
             run_dir: The folder of the run's records; by default a new one in runs/.
         """
         del preset
@@ -139,7 +140,8 @@ def _resume(path: pathlib.Path, arguments: list[str]) -> Request:
         Args:
             experiment: what is run.
             topology: how it is laid out.
-            launch: A process a node, a thread a node, or all in one thread.
+            launch: A process a node, here or on a Ray cluster; a thread a node; or
+                all in one thread.
             allow_changes: Lets any setting change, not only budgets and records.
         """
         return Request(

@@ -55,7 +55,7 @@ def main(arguments: Sequence[str]) -> int:
     title = f'{folder.path.name} ({asked.launch})'
     run = _run_here if asked.launch == 'sync' else _run_program
     # Processes have logs of their own.
-    shared = asked.launch != 'processes'
+    shared = asked.launch in ('threads', 'sync')
     with _errors_to(folder.logs / 'nodes.log') if shared else contextlib.nullcontext():
         code, failure = run(asked, folder, title)
     _print_last_lines(folder)
@@ -108,15 +108,17 @@ def _run_program(
     """Returns the exit code and what failed, in words."""
     from repertory.launch import launcher, program
 
+    assert asked.launch != 'sync'  # That is `_run_here`.
     made = program.make_program(
         asked.experiment, asked.topology, folder.path, resume=asked.resume
     )
     run = launcher.launch(
         made,
-        'threads' if asked.launch == 'threads' else 'processes',
+        asked.launch,
         folder.path,
         program.process_environments(asked.topology),
         program.restart_policies(asked.topology),
+        asked.topology.ray,
     )
     with display_lib.Display(folder.status, title, folder.logs):
         result = run.wait()

@@ -31,7 +31,7 @@ class Run:
         self.made = None
         self.run = None
 
-    def launch(self, checkpoint_seconds, shards):
+    def launch(self, checkpoint_seconds, shards, max_restarts=9):
         experiment = experiment_lib.ExperimentConfig(
             agent=config.Config(min_replay_size=200, batch_size=32),
             environment=fragile.make,
@@ -47,8 +47,9 @@ class Run:
             envs_per_actor=8,
             replay_shards=shards,
             restart=experiment_lib.GROUPS,
-            # Each test fails one node once.
-            restart_policy=experiment_lib.restarts.RestartPolicy(max_restarts=9),
+            restart_policy=experiment_lib.restarts.RestartPolicy(
+                max_restarts=max_restarts, backoff_seconds=1.0
+            ),
         )
         self.made = program.make_program(experiment, topology, self.path)
         self.run = launcher.launch(

@@ -1,7 +1,6 @@
 """Programs of small nodes without TensorFlow: how they end, and what they leave."""
 
 import os
-import pathlib
 import signal
 import subprocess
 import sys
@@ -12,89 +11,18 @@ import cloudpickle
 import launchpad as lp
 import pytest
 
-from repertory.launch import control as control_lib
-from repertory.launch import launcher, nodes, progress, restarts
+from repertory.launch import launcher, progress, restarts
+from tests.launch import programs
 
 # The nodes' functions travel by value: a child cannot import this module.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
 
-def node_loop(role, coordinator, seconds_a_step=0.01):
-    """A role that works until the run ends, and does its part of ending it."""
-    with control_lib.NodeControl(role, coordinator) as control:
-        while control.take_steps(1):
-            control.count_steps(1)
-            time.sleep(seconds_a_step)
-        if role == 'learner':
-            control.wait_until('save')
-            pathlib.Path(os.environ['RUN_DIR'], 'saved').touch()
-            control.done()
-            control.wait_until('exit')
-        control.done()
-
-
-def failing(role, coordinator):
-    with control_lib.NodeControl(role, coordinator) as control:
-        other = 'actor_steps' if role == 'learner' else 'learner_steps'
-        while not control.counts.get(other):  # The others run by now.
-            time.sleep(0.05)
-        raise ValueError(f'{role} is broken')
-
-
-def make_program(run_dir, actor_steps=10**6, functions=None):
-    """coordinator, learner, actor_0 and actor_1, some with other functions."""
-    os.environ['RUN_DIR'] = str(run_dir)
-    roles = ['learner', 'actor_0', 'actor_1']
-    made = lp.Program('test')
-    node = lp.CourierNode(
-        nodes.CoordinatorNode,
-        progress.Budget(actor_steps=actor_steps),
-        roles,
-        str(run_dir),
-    )
-    node.role = 'coordinator'
-    handle = made.add_node(node, label='coordinator')
-    handle.set_client_kwargs(call_timeout=5)
-    for role in roles:
-        node = lp.PyNode((functions or {}).get(role, node_loop), role, handle)
-        node.role = role
-        made.add_node(node, label=role.partition('_')[0])
-    return made
-
-
-def wait_until_running(run_dir, seconds=60):
-    def running():
-        status = progress.read(run_dir / 'status.json')
-        return status and not status['starting'] and status['phase'] == 'run'
-
-    wait_for(running, seconds)
-
-
-def wait_for(condition, seconds):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, 'waited in vain'
-        time.sleep(0.05)
-
-
-def alive(pids):
-    def is_alive(pid):
-        try:
-            state = pathlib.Path(f'/proc/{pid}/stat').read_text().rpartition(')')[2]
-        except FileNotFoundError:
-            return False
-        return state.split()[0] != 'Z'
-
-    return [pid for pid in pids if is_alive(pid)]
-
-
-def pids(run):
-    return {node.name: node.pid for node in run.nodes}
-
-
 @pytest.mark.parametrize('mode', ['processes', 'threads'])
 def test_a_spent_budget_ends_everything_with_code_0(tmp_path, mode):
-    run = launcher.launch(make_program(tmp_path, actor_steps=50), mode, tmp_path)
+    run = launcher.launch(
+        programs.make_program(tmp_path, actor_steps=50), mode, tmp_path
+    )
     result = run.wait(timeout=90)
     assert result == launcher.Result(0)
     result.check()
@@ -103,7 +31,7 @@ def test_a_spent_budget_ends_everything_with_code_0(tmp_path, mode):
     assert status['phase'] == 'exit'
     assert 50 <= status['counts']['actor_steps'] <= 51
     if mode == 'processes':
-        assert not alive(pids(run).values())
+        assert not programs.alive(programs.pids(run).values())
         logs = {path.name for path in (tmp_path / 'logs').iterdir()}
         assert logs == {
             f'{name}.log' for name in ('coordinator', 'learner', 'actor_0', 'actor_1')
@@ -113,7 +41,7 @@ def test_a_spent_budget_ends_everything_with_code_0(tmp_path, mode):
 @pytest.mark.parametrize('mode', ['processes', 'threads'])
 @pytest.mark.parametrize('role', ['actor_1', 'learner'])
 def test_an_exception_stops_everything_and_is_reported(tmp_path, mode, role):
-    made = make_program(tmp_path, functions={role: failing})
+    made = programs.make_program(tmp_path, functions={role: programs.failing})
     begin = time.monotonic()
     result = launcher.launch(made, mode, tmp_path).wait(timeout=90)
     assert result.exit_code == 1
@@ -129,16 +57,16 @@ def test_an_exception_stops_everything_and_is_reported(tmp_path, mode, role):
 
 @pytest.mark.parametrize('victim', ['actor_0', 'learner', 'coordinator'])
 def test_a_killed_node_stops_everything(tmp_path, victim):
-    run = launcher.launch(make_program(tmp_path), 'processes', tmp_path)
-    wait_until_running(tmp_path)
+    run = launcher.launch(programs.make_program(tmp_path), 'processes', tmp_path)
+    programs.wait_until_running(tmp_path)
     begin = time.monotonic()
-    os.kill(pids(run)[victim], signal.SIGKILL)
+    os.kill(programs.pids(run)[victim], signal.SIGKILL)
     result = run.wait(timeout=60)
     assert time.monotonic() - begin < 30
     assert result.exit_code == 1
     assert result.failed_node == victim
     assert result.failure.startswith('was killed by signal 9 (SIGKILL)')
-    assert not alive(pids(run).values())
+    assert not programs.alive(programs.pids(run).values())
 
 
 def launch_kept(made, run_dir, **policy):
@@ -147,41 +75,39 @@ def launch_kept(made, run_dir, **policy):
     return launcher.launch(made, 'processes', run_dir, restarts=policies)
 
 
-def count(run_dir, name):
-    return progress.read(run_dir / 'status.json')['counts'].get(name, 0)
-
-
 @pytest.mark.parametrize('victim', ['actor_0', 'learner', 'coordinator'])
 def test_a_killed_node_that_is_kept_starts_again_and_counts_go_on(
     tmp_path, victim, capsys
 ):
-    run = launch_kept(make_program(tmp_path), tmp_path, backoff_seconds=0.1)
-    wait_until_running(tmp_path)
-    wait_for(lambda: count(tmp_path, 'actor_steps') > 20, 20)
-    before = {name: count(tmp_path, f'{name}_steps') for name in ('actor', 'learner')}
-    first = pids(run)
+    run = launch_kept(programs.make_program(tmp_path), tmp_path, backoff_seconds=0.1)
+    programs.wait_until_running(tmp_path)
+    programs.wait_for(lambda: programs.count(tmp_path, 'actor_steps') > 20, 20)
+    before = {
+        name: programs.count(tmp_path, f'{name}_steps') for name in ('actor', 'learner')
+    }
+    first = programs.pids(run)
     os.kill(first[victim], signal.SIGKILL)
-    wait_for(lambda: pids(run)[victim] != first[victim], 20)
+    programs.wait_for(lambda: programs.pids(run)[victim] != first[victim], 20)
     seen = [before]
     while min(seen[-1][n] - before[n] for n in before) < 200:
         assert run.alive and len(seen) < 3000
-        seen.append({n: count(tmp_path, f'{n}_steps') for n in before})
+        seen.append({n: programs.count(tmp_path, f'{n}_steps') for n in before})
         time.sleep(0.01)
     for name in before:
         totals = [one[name] for one in seen]
         assert totals == sorted(totals)
-    assert {n for n in first if pids(run)[n] != first[n]} == {victim}
+    assert {n for n in first if programs.pids(run)[n] != first[n]} == {victim}
     run.stop()
     assert run.wait(timeout=60) == launcher.Result(0)
     assert (tmp_path / 'saved').exists()
     shown = capsys.readouterr().err
     assert f'{victim} was killed by signal 9 (SIGKILL)' in shown
     assert f'{victim} starts again in 0.1 s, restart 1 of 5' in shown
-    assert not alive([*first.values(), *pids(run).values()])
+    assert not programs.alive([*first.values(), *programs.pids(run).values()])
 
 
 def test_a_node_that_always_fails_ends_the_run_with_its_traceback(tmp_path):
-    made = make_program(tmp_path, functions={'actor_1': failing})
+    made = programs.make_program(tmp_path, functions={'actor_1': programs.failing})
     run = launch_kept(made, tmp_path, max_restarts=2, backoff_seconds=0.1)
     result = run.wait(timeout=90)
     assert result.exit_code == 1 and result.failed_node == 'actor_1'
@@ -192,10 +118,10 @@ def test_a_node_that_always_fails_ends_the_run_with_its_traceback(tmp_path):
 
 
 def test_a_spent_budget_is_no_failure_of_the_coordinator(tmp_path):
-    run = launch_kept(make_program(tmp_path, actor_steps=50), tmp_path)
-    first = pids(run)
+    run = launch_kept(programs.make_program(tmp_path, actor_steps=50), tmp_path)
+    first = programs.pids(run)
     assert run.wait(timeout=90) == launcher.Result(0)
-    assert first.keys() == pids(run).keys()
+    assert first.keys() == programs.pids(run).keys()
     assert (tmp_path / 'logs' / 'coordinator.log').read_text().count(
         'Binding: run'
     ) == 1
@@ -211,18 +137,22 @@ def test_what_a_dead_node_started_in_sessions_of_its_own_is_killed(tmp_path):
     made.add_node(lp.PyNode(parent, tmp_path / 'pid'), label='one')
     result = launcher.launch(made, 'processes', tmp_path).wait(60)
     assert result.failure.startswith('was killed by signal 11 (SIGSEGV)')
-    wait_for(lambda: not alive([int((tmp_path / 'pid').read_text())]), 5)
+    programs.wait_for(
+        lambda: not programs.alive([int((tmp_path / 'pid').read_text())]), 5
+    )
 
 
 def test_threads_cannot_be_restarted(tmp_path):
     policies = {'actor': restarts.RestartPolicy()}
     with pytest.raises(ValueError, match='restarts must be empty for threads, got'):
-        launcher.launch(make_program(tmp_path), 'threads', tmp_path, restarts=policies)
+        launcher.launch(
+            programs.make_program(tmp_path), 'threads', tmp_path, restarts=policies
+        )
 
 
 def test_stop_is_clean_and_saves(tmp_path):
-    run = launcher.launch(make_program(tmp_path), 'processes', tmp_path)
-    wait_until_running(tmp_path)
+    run = launcher.launch(programs.make_program(tmp_path), 'processes', tmp_path)
+    programs.wait_until_running(tmp_path)
     begin = time.monotonic()
     run.stop()
     assert run.wait(timeout=60) == launcher.Result(0)
@@ -231,10 +161,10 @@ def test_stop_is_clean_and_saves(tmp_path):
 
 
 def test_stop_right_after_the_launch_leaves_nothing(tmp_path):
-    run = launcher.launch(make_program(tmp_path), 'processes', tmp_path)
+    run = launcher.launch(programs.make_program(tmp_path), 'processes', tmp_path)
     run.stop()
     assert run.wait(timeout=60).exit_code == 0
-    assert not alive(pids(run).values())
+    assert not programs.alive(programs.pids(run).values())
 
 
 def test_kill_does_not_wait(tmp_path):
@@ -244,13 +174,13 @@ def test_kill_does_not_wait(tmp_path):
         while True:
             time.sleep(1)
 
-    made = make_program(tmp_path, functions={'learner': deaf})
+    made = programs.make_program(tmp_path, functions={'learner': deaf})
     run = launcher.launch(made, 'processes', tmp_path)
     with pytest.raises(TimeoutError, match='learner.* still run after'):
         run.wait(timeout=2)
     run.kill()
     assert run.wait(timeout=10).failed_node == ''
-    assert not alive(pids(run).values())
+    assert not programs.alive(programs.pids(run).values())
 
 
 def test_launches_follow_one_another_in_any_thread(tmp_path):
@@ -260,7 +190,7 @@ def test_launches_follow_one_another_in_any_thread(tmp_path):
         for index in range(2):
             folder = tmp_path / str(index)
             folder.mkdir()
-            made = make_program(folder, actor_steps=5)
+            made = programs.make_program(folder, actor_steps=5)
             results.append(launcher.launch(made, 'processes', folder).wait(90))
 
     thread = threading.Thread(target=launch_twice)
@@ -275,10 +205,10 @@ def test_nodes_of_the_user_are_told_to_stop_and_may_stop_the_program(tmp_path):
         path.touch()
 
     def stopper(run_dir):
-        wait_until_running(run_dir)
+        programs.wait_until_running(run_dir)
         lp.stop()
 
-    made = make_program(tmp_path)
+    made = programs.make_program(tmp_path)
     made.add_node(lp.PyNode(user, tmp_path / 'told'), label='user')
     made.add_node(lp.PyNode(stopper, tmp_path), label='stopper')
     result = launcher.launch(made, 'processes', tmp_path).wait(timeout=90)
@@ -302,49 +232,30 @@ def test_what_cannot_be_pickled_is_refused_by_name(tmp_path):
 
 
 _SCRIPT = """
-import sys
-sys.path.insert(0, {here!r})
-import pathlib
-import launcher_test
+import pathlib, sys
 from repertory.launch import launcher
+from tests.launch import programs
 folder = pathlib.Path(sys.argv[1])
-run = launcher.launch(launcher_test.make_program(folder), 'processes', folder)
+run = launcher.launch(programs.make_program(folder), 'processes', folder)
 (folder / 'pids').write_text(' '.join(str(node.pid) for node in run.nodes))
 sys.exit(run.wait().exit_code)
 """
 
 
-def start_script(folder):
-    here = str(pathlib.Path(__file__).parent)
-    return subprocess.Popen(
-        [sys.executable, '-c', _SCRIPT.format(here=here), str(folder)]
-    )
-
-
 @pytest.mark.parametrize('number', [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_stops_cleanly(tmp_path, number):
-    script = start_script(tmp_path)
-    wait_until_running(tmp_path)
+    script = programs.start_script(_SCRIPT, tmp_path)
+    programs.wait_until_running(tmp_path)
     script.send_signal(number)
     assert script.wait(timeout=20) == 128 + number
     assert (tmp_path / 'saved').exists()
 
 
 def test_a_killed_launcher_leaves_nobody(tmp_path):
-    script = start_script(tmp_path)
-    wait_until_running(tmp_path)
-    nodes = [int(status['pid']) for status in children(script.pid)]
+    script = programs.start_script(_SCRIPT, tmp_path)
+    programs.wait_until_running(tmp_path)
+    nodes = [int(status['pid']) for status in programs.children(script.pid)]
     assert len(nodes) == 4
     script.kill()
     script.wait()
-    wait_for(lambda: not alive(nodes), 15)
-
-
-def children(pid):
-    for path in pathlib.Path('/proc').glob('[0-9]*/stat'):
-        try:
-            fields = path.read_text().rpartition(')')[2].split()
-        except FileNotFoundError:
-            continue
-        if int(fields[1]) == pid:
-            yield {'pid': path.parent.name}
+    programs.wait_for(lambda: not programs.alive(nodes), 15)
