@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import queue
 import threading
@@ -17,6 +18,9 @@ from repertory.replay import info
 
 _LOGGER = logging.getLogger(__name__)
 _POLL_SECONDS = 1.0
+# A thread that wakes for each learner step, thousands of times a second, takes the
+# interpreter and a core from the learner: a quarter of a small step's time.
+_PERIOD_SECONDS = 0.005
 _UNREACHABLE_SECONDS = 60.0  # A restarted server is back sooner.
 _BUSY_SECONDS = 600.0  # More than any checkpoint of the tables takes.
 _FLUSH_SECONDS = 120.0
@@ -188,29 +192,31 @@ class PriorityUpdater:
         self.close()
 
     def _run(self) -> None:
-        while True:
+        stopping = False
+        while not stopping:
+            stopping = self._stopping.wait(_PERIOD_SECONDS)
+            updates = []
+            with contextlib.suppress(queue.Empty):
+                while True:
+                    updates.append(self._queue.get_nowait())
             try:
-                update = self._queue.get(timeout=0.1)
-            except queue.Empty:
-                if self._stopping.is_set():
-                    return
-                continue
-            try:
-                if self._error is None:
-                    self._write(*update)
+                if updates and self._error is None:
+                    self._write(updates)
             except Exception as error:  # The next call raises it.
                 self._error = error
             finally:
-                self._queue.task_done()
+                for _ in updates:
+                    self._queue.task_done()
 
-    def _write(self, keys: np.ndarray, priorities: np.ndarray) -> None:
-        updates = dict(
-            zip(keys.ravel().tolist(), priorities.ravel().tolist(), strict=True)
-        )
+    def _write(self, updates: Sequence[tuple[np.ndarray, np.ndarray]]) -> None:
+        newest: dict[int, float] = {}
+        for keys, priorities in updates:
+            pairs = zip(keys.ravel().tolist(), priorities.ravel().tolist(), strict=True)
+            newest.update(pairs)
         for client in self._clients:
             for attempt in range(_MAX_RETRIES + 1):
                 try:
-                    client.mutate_priorities(self._table, updates=updates)
+                    client.mutate_priorities(self._table, updates=newest)
                     break
                 except RuntimeError:
                     if attempt == _MAX_RETRIES or self._stopping.wait(_RETRY_SECONDS):

@@ -36,7 +36,8 @@ def act(args: argparse.Namespace) -> None:
         tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.random.set_seed(args.seed)
     config = parts.make_config(args)
-    config = dataclasses.replace(config, **json.loads(args.changes))
+    if args.agent != 'impala':
+        config = dataclasses.replace(config, updates_per_call=args.updates_per_call)
     builder = config.make_builder()
     spec = specs.make_environment_spec(parts.make_environment(args, 0))
     networks = builder.make_networks(spec)
@@ -52,7 +53,9 @@ def act(args: argparse.Namespace) -> None:
         dataset = builder.make_dataset(
             [replay.address], spec, policy, args.lanes, prefetch=True
         )
+        addresses = [replay.address]
         if args.data == 'memory':
+            addresses = []  # No priorities are written back.
             sample = next(iter(dataset))
             dataset = tf.data.Dataset.from_tensors(sample).repeat().prefetch(1)
         learner = stack.enter_context(
@@ -62,7 +65,7 @@ def act(args: argparse.Namespace) -> None:
                     builder.make_networks(spec),
                     spec,
                     iter(dataset),
-                    [replay.address],
+                    addresses,
                 )
             )
         )
@@ -85,7 +88,7 @@ def main() -> None:
     parts.add_arguments(parser)
     parser.add_argument('--data', choices=('memory', 'replay'), default='memory')
     parser.add_argument('--items', type=int, default=2_000)
-    parser.add_argument('--changes', default='{}', help='fields of the config, JSON')
+    parser.add_argument('--updates-per-call', type=int, default=4)
     acting = parser.add_subparsers(required=True).add_parser('act')
     acting.add_argument('--seed', type=int, default=0)
     acting.add_argument('--seconds', type=float, default=10.0)

@@ -92,10 +92,12 @@ def act(args: argparse.Namespace) -> None:
     dataset = datasets.make_reverb_dataset(
         server_address=address, batch_size=batch_sizes[args.agent], prefetch_size=4
     )
+    client = reverb.Client(address)
     if args.data == 'memory':
+        client = None  # No priorities are written back.
         sample = next(iter(dataset))
         dataset = tf.data.Dataset.from_tensors(sample).repeat().prefetch(1)
-    learner = make_learner(args, spec, made, dataset, reverb.Client(address))
+    learner = make_learner(args, spec, made, dataset, client)
 
     def run(seconds: float) -> tuple[int, float]:
         steps, start = 0, time.perf_counter()
