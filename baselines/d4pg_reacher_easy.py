@@ -11,9 +11,9 @@ def make(seed: int):
         agent=d4pg.CONTROL,
         environment='control:reacher:easy',
         seed=seed,
-        max_actor_steps=150_000,
-        evaluation_episodes=4,
-        evaluation_period_seconds=60.0,
+        max_actor_steps=80_000,
+        evaluation_episodes=10,
+        evaluation_period_seconds=30.0,
     ), experiment.Topology(envs_per_actor=4)
 
 
