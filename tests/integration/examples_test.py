@@ -2,6 +2,7 @@ import importlib.util
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -65,6 +66,25 @@ def test_an_own_part_learns_catch(tmp_path, name):
     assert _evaluation_return(_run(f'{name}.py', tmp_path)) >= 0.8
 
 
+@pytest.mark.ci_slow
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(
+    ('name', 'end'),
+    [
+        ('own_network', r'evaluation_return=-?\d'),
+        ('own_loss', r'evaluation_return=-?\d'),
+        ('own_environment', r'returns: \['),
+        ('own_node', r'The run is in .*runs/apex_dqn_catch-'),
+        ('apex_dqn_catch', r'The run is in runs/apex_dqn_catch-'),
+    ],
+)
+def test_an_example_runs_to_its_end(tmp_path, name, end):
+    assert re.search(end, _run(f'{name}.py', tmp_path, '--max-actor-steps=600'))
+    (run_dir,) = (tmp_path / 'runs').iterdir() if 'run is' in end else (None,)
+    assert run_dir is None or (run_dir / 'policy' / 'saved_model.pb').is_file()
+
+
+@pytest.mark.ci_slow
 @pytest.mark.timeout(300)
 def test_own_agent_is_evaluated_by_its_file(tmp_path):
     _run('own_agent.py', tmp_path, '--max-actor-steps=600')
@@ -74,6 +94,7 @@ def test_own_agent_is_evaluated_by_its_file(tmp_path):
     assert 'return over 3 episodes: mean' in done.stdout, done.stderr
 
 
+@pytest.mark.ci_slow
 def test_own_logger_gets_the_rows_of_all_roles(tmp_path):
     _run('own_logger.py', tmp_path, '--max-actor-steps=600')
     names = {path.stem for path in (tmp_path / 'rows').iterdir()}

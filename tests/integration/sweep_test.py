@@ -14,6 +14,7 @@ _COMMAND = (
 ).split()
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(240)
 def test_a_sweep_ends_with_a_table_and_a_picture(tmp_path):
     flags = '--vary n_step 1 3 --seeds 0 1 --parallel 2 --max-actor-steps 300 -o s'
@@ -41,6 +42,7 @@ def test_a_sweep_ends_with_a_table_and_a_picture(tmp_path):
     assert 'output must be a new or empty folder' in again.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(240)
 def test_a_sweep_that_is_stopped_saves_its_runs(tmp_path):
     flags = '--vary n_step 1 3 --max-actor-steps 10000000 -o s'
