@@ -58,11 +58,12 @@ class CoordinatorNode:
         roles: Sequence[str],
         run_dir: str,
         resume: bool = False,
+        patience: progress.Patience = progress.STANDARD,
     ):
         """Makes the coordinator; it continues from a checkpoint in `run_dir`, if so."""
         folder = run_folder.RunFolder(run_dir)
         self._coordinator = coordinator_lib.Coordinator(
-            budget, roles, folder.status, progress.Patience()
+            budget, roles, folder.status, patience
         )
         saved = checkpointing.latest(folder.checkpoints) if resume else None
         if entry.attempt() and (status := progress.read(folder.status)):

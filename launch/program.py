@@ -52,9 +52,9 @@ def make_program(
     ]
     roles = [*replay_roles, 'learner', *evaluator_roles, *actor_roles]
     roles += ['inference'] * (topology.inference == 'central')
-    counter = lp.CourierNode(
-        nodes.CoordinatorNode, progress.budget_of(config), roles, plan.run_dir, resume
-    )
+    patience = progress.RESTARTING if topology.restart else progress.STANDARD
+    told = progress.budget_of(config), roles, plan.run_dir, resume, patience
+    counter = lp.CourierNode(nodes.CoordinatorNode, *told)
     counter.role = 'coordinator'
     coordinator_handle = program.add_node(counter, label='coordinator')
     coordinator_handle.set_client_kwargs(call_timeout=_CALL_SECONDS)

@@ -48,6 +48,9 @@ class Patience:
         return ''
 
 
+STANDARD = Patience()
+# Where nodes are started again, which takes longest on another machine.
+RESTARTING = Patience(answer=240.0)
 ENDLESS = Patience(**{field.name: math.inf for field in dataclasses.fields(Patience)})
 
 

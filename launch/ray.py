@@ -78,6 +78,7 @@ def _connect(config: placement.RayConfig, groups: Sequence[str]) -> None:
         return
     needed = sum(config.of_group(group)['CPU'] for group in groups)
     ray.init(
+        'local',  # Not one that happens to run here.
         num_cpus=max(os.cpu_count() or 1, int(needed) + 1),
         include_dashboard=False,
         _node_ip_address='127.0.0.1',

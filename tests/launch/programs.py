@@ -38,7 +38,9 @@ def failing(role, coordinator):
         raise ValueError(f'{role} is broken')
 
 
-def make_program(run_dir, actor_steps=10**6, functions=None):
+def make_program(
+    run_dir, actor_steps=10**6, functions=None, patience=progress.STANDARD
+):
     """coordinator, learner, actor_0 and actor_1, some with other functions."""
     os.environ['RUN_DIR'] = str(run_dir)
     roles = ['learner', 'actor_0', 'actor_1']
@@ -48,6 +50,7 @@ def make_program(run_dir, actor_steps=10**6, functions=None):
         progress.Budget(actor_steps=actor_steps),
         roles,
         str(run_dir),
+        patience=patience,
     )
     node.role = 'coordinator'
     handle = made.add_node(node, label='coordinator')
