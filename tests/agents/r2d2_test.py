@@ -597,20 +597,20 @@ def test_images_get_convolutions_beside_action_and_reward():
     assert values.shape == (2, 18)
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize(
     'variant',
     [
-        'stored_state',
-        'zero_state',
-        'feed_forward',
+        pytest.param('stored_state', marks=pytest.mark.ci_slow),
+        pytest.param('zero_state', marks=pytest.mark.slow),
+        pytest.param('feed_forward', marks=pytest.mark.slow),
     ],
 )
 def test_memory_needs_stored_states_and_burn_in(tmp_path, variant):
     make = r2d2_memory.VARIANTS[variant]
     experiment, topology = make(seed=0)
-    experiment = dataclasses.replace(experiment, target_return=r2d2_memory.TARGET)
+    # No wrong answer in an evaluation: at less, one query can still be half wrong.
+    experiment = dataclasses.replace(experiment, target_return=5.999)
     local.run_experiment(experiment, topology, tmp_path / 'run')
     accuracy = r2d2_memory.measure(tmp_path / 'run')['accuracy']
     if variant == 'stored_state':
