@@ -142,7 +142,7 @@ class RayNode:
         self._environment = environment
         self._on_event = on_event
         self._others = others
-        self._machine = machine
+        self._machine, self._pinned = machine, machine is not None
         self._ip, self._ports = '', list[int]()
         self._owners: set[str] = set()  # Of the addresses that the process was given.
         self._starting = False
@@ -164,7 +164,7 @@ class RayNode:
         strategy: Any = 'DEFAULT'
         if self._machine is not None:
             strategy = scheduling_strategies.NodeAffinitySchedulingStrategy(
-                self._machine, soft=True
+                self._machine, soft=not self._pinned
             )
         rest = {k: v for k, v in self._resources.items() if k not in ('CPU', 'GPU')}
         self._host: Any = (
