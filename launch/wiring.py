@@ -285,4 +285,4 @@ def restore(learner: core.Learner, folder: run_folder.RunFolder) -> None:
         return
     checkpoint = checkpointing.load(path)
     learner.restore(checkpoint.arrays)
-    _logger.warning('Resume: restored learner step %d from %s.', learner.steps, path)
+    _logger.info('Resume: restored learner step %d from %s.', learner.steps, path)

@@ -45,6 +45,12 @@ def main(arguments: Sequence[str]) -> int:
     )
     print(f'run folder: {folder.path}', flush=True)
     _print_replay_memory(asked)
+    if asked.resume:
+        counts = folder.saved_counts()
+        steps = [
+            f'{counts.get(name, 0):,.0f}' for name in ('actor_steps', 'learner_steps')
+        ]
+        print(f'resumes at: {steps[0]} environment steps, {steps[1]} learner steps')
     folder.logs.mkdir(exist_ok=True)
     folder.status.unlink(missing_ok=True)  # An earlier run's would be shown.
     logging.basicConfig(
