@@ -153,7 +153,9 @@ def compare(
     }
     frames = '_frames' if args.frames else ''
     script = pathlib.Path(sys.argv[0]).stem
-    path = write(f'{script}_{args.agent}{frames}{suffix}', args.seed, values)
+    units = f'_{args.units}' if args.agent in ('r2d2', 'impala') else ''
+    name = f'{script}_{args.agent}{units}{frames}{suffix}'
+    path = write(name, args.seed, values)
     print(f'{values["median_ratio"]:.2f} times the peer; written to {path}')
 
 
