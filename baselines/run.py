@@ -64,7 +64,6 @@ def run_baseline(name: str, seeds: list[int], variants: list[str]) -> None:
     record: dict[str, Any] = {
         'command': f'python -m baselines.run {name}',
         'target': baseline.TARGET,
-        'seeds': seeds,
         'variants': {},
     }
     result = folder / 'result.json'

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from typing import Any
 
 
@@ -24,4 +25,13 @@ def check_member(value: Any, choices: tuple, name: str) -> None:
     if value not in choices:
         raise ValueError(
             f'{name} must be one of {", ".join(map(repr, choices))}, got {value!r}.'
+        )
+
+
+def check_installed(package: str, extra: str, name: str) -> None:
+    """Raises ValueError unless `package`, which `name` needs, can be imported."""
+    if importlib.util.find_spec(package) is None:
+        raise ValueError(
+            f'{name} needs the package {package}, which is absent; '
+            f"pip install 'repertory[{extra}]'."
         )

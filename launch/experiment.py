@@ -47,22 +47,16 @@ class LoggingConfig:
 
     csv: bool = True
     """Writes one CSV file for each role."""
-
     tensorboard: bool = True
     """Writes TensorBoard event files."""
-
     wandb: bool = False
     """Sends metrics to Weights & Biases; needs the extra `wandb`."""
-
     terminal: bool = False
     """Also writes each row of metrics to the node's log."""
-
     period_seconds: float = 1.0
     """Least seconds between two rows of one role."""
-
     histogram_period_seconds: float | None = None
     """Least seconds between histograms of the parameters in TensorBoard; None: none."""
-
     video_period_seconds: float | None = None
     """Least seconds between films of it in TensorBoard, by the extra `video`."""
 
@@ -71,6 +65,8 @@ class LoggingConfig:
             value = getattr(self, field.name)
             if field.name.endswith('_seconds') and value is not None:
                 checks.check_above(value, 0, f'logging.{field.name}')
+        if self.video_period_seconds is not None:
+            checks.check_installed('imageio', 'video', 'logging.video_period_seconds')
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

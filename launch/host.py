@@ -55,15 +55,15 @@ class Host:
         """Starts the process, here or elsewhere for the `attempt` + 1st time; polls."""
         self._heard = time.monotonic()
         self._job_path.write_bytes(job)
-        if self._child is None:
-            self._child = supervisor.ChildProcess(
-                self._name,
-                [self._name],
-                self._job_path,
-                self._log_path,
-                environment,
-                self._events.append,
-            )
+        # A new one: a restarted process may be told other hosts than before.
+        self._child = supervisor.ChildProcess(
+            self._name,
+            [self._name],
+            self._job_path,
+            self._log_path,
+            environment,
+            self._events.append,
+        )
         self._child.attempts = attempt
         self._child.start()
         return self.poll()
@@ -94,7 +94,8 @@ class Host:
             self._child.kill()
 
     def _expire(self) -> None:
-        while time.monotonic() - self._heard < _LEASE_SECONDS:
+        # Without a process there is nothing to end, and others may still be placed.
+        while self._child is None or time.monotonic() - self._heard < _LEASE_SECONDS:
             time.sleep(1.0)
         self.kill()
         os._exit(1)

@@ -28,7 +28,7 @@ def make_program(
 ) -> lp.Program:
     """Returns the program; nothing runs yet.
 
-    Its groups are coordinator, replay, learner, actor and evaluator; with
+    Its groups: coordinator, replay, learner, actor, evaluator, maybe inference; with
     `topology.replay == 'learner'` the learner's node serves replay too.
 
     Args:

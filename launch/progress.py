@@ -127,12 +127,14 @@ class NodeState:
             'incarnation': self.incarnation,
             'counts': dict(self.counts),
             'lease': self.lease,
+            'done': self.done,
+            'leaves': self.leaves,
         }
 
     @classmethod
     def restore(cls, now: float, saved: Mapping[str, Any]) -> NodeState:
         """Returns what `describe` described, as if it had been heard just now."""
-        names = 'incarnation', 'counts', 'lease', 'metrics'
+        names = 'incarnation', 'counts', 'lease', 'metrics', 'done', 'leaves'
         return cls(last_seen=now, **{name: saved[name] for name in names})
 
 

@@ -201,7 +201,10 @@ class RayNode:
 
     def follow(self, owner: str) -> None:
         """Has the process start again if it was told an address that has changed."""
-        if owner in self._owners and owner != self.name and self._outcome is None:
+        # A process that is about to start is told the new address anyway.
+        if self._starting or self._outcome is not None:
+            return
+        if owner in self._owners and owner != self.name:
             self._reason = f'has to start again, since {owner} has moved.'
             if self._host is not None:
                 self._host.kill.remote()

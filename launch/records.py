@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import json
 import os
+import pathlib
 from typing import Any
 
 from repertory.launch import scripts
@@ -64,6 +66,27 @@ def differences(before: Any, after: Any) -> dict[str, tuple[Any, Any]]:
         for name in [*old, *(name for name in new if name not in old)]
         if old.get(name, absent) != new.get(name, absent)
     }
+
+
+def check_shards(path: pathlib.Path, experiment: Any, topology: Any) -> None:
+    """Refuses a topology in which a saved replay would be lost in part.
+
+    Args:
+        path: of the topology that the run was saved with.
+        experiment, topology: that it is to be resumed with.
+
+    Raises:
+        ValueError: if it has another number of replay shards.
+    """
+    if not experiment.checkpoint.replay or not path.exists():
+        return
+    saved = json.loads(path.read_text())['replay_shards']
+    if saved != topology.replay_shards:
+        raise ValueError(
+            f'replay_shards must be {saved}, as the replay was saved, got '
+            f'{topology.replay_shards}; keep it, or resume without the replay: '
+            '--checkpoint.no-replay, with --allow-changes.'
+        )
 
 
 def flatten(record: Any, prefix: str = '') -> dict[str, Any]:

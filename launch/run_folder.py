@@ -120,8 +120,7 @@ def open_folder(
         run_dir: the folder; None makes one in `runs/`.
         resume: whether to continue the run in `run_dir`.
         allow_changes: lets a resumed run differ in any setting.
-        one_thread: whether one thread runs it, not a program; its replay is of no use
-            to the other, since Reverb restores the rate limiter too.
+        one_thread: whether one thread runs it; a program cannot use its replay.
 
     Raises:
         ValueError: if there is nothing to resume, the run has spent its budget, the
@@ -142,6 +141,7 @@ def open_folder(
         folder = open_for_resume(
             run_dir, experiment, allow_changes=allow_changes, one_thread=one_thread
         )
+        records.check_shards(folder.topology, experiment, topology)
     else:
         names = {
             'agent': agent_name(experiment.agent),

@@ -189,7 +189,8 @@ def build_evaluator(
         variable_source, policy.variables, update_period=1, background=False
     )
     config, recorder = experiment.logging, None
-    if config.histogram_period_seconds or config.video_period_seconds:
+    periods = config.histogram_period_seconds, config.video_period_seconds
+    if any(period is not None for period in periods):
         one_lane = dataclasses.replace(role, num_lanes=1)
         recorder = evaluation_recorder.EvaluationRecorder(
             experiment,

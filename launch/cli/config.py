@@ -73,7 +73,8 @@ def field_docs(kind: type) -> dict[str, str]:
 def _describe(value: Any) -> str:
     if isinstance(value, tuple):
         return ' '.join(map(str, value))  # As on the command line.
-    return f'{value:,}'.replace(',', '_') if isinstance(value, int) else str(value)
+    is_number = isinstance(value, int) and not isinstance(value, bool)
+    return f'{value:,}'.replace(',', '_') if is_number else str(value)
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import itertools
 import math
 import pathlib
@@ -49,11 +50,18 @@ def sweep(
             for values in itertools.product(*choices.values())
         ]
     else:
-        draw = random.Random(min(seeds))
+        draw = random.Random(min(seeds, default=0))
         settings = [
             {field: _draw(draw, values) for field, values in choices.items()}
             for _ in range(samples)
         ]
+    folders = [trials.folder_name(setting, s) for setting in settings for s in seeds]
+    twice = [name for name, n in collections.Counter(folders).items() if n > 1]
+    if twice:
+        raise ValueError(
+            f'settings and seeds must differ, got {twice[0]} twice; name each value '
+            'once, or draw fewer samples or from a range, as 1e-4:1e-2.'
+        )
     made = [
         trials.Trial(agent, setting, seed, output / trials.folder_name(setting, seed))
         for setting in settings

@@ -9,6 +9,7 @@ import pathlib
 import shutil
 import signal
 import sys
+import traceback
 from collections.abc import Iterator, Sequence
 
 from repertory.launch import display as display_lib
@@ -163,7 +164,10 @@ def _run_here(
     for number in signal.SIGINT, signal.SIGTERM:
         signal.signal(number, handle)
     with display_lib.Display(folder.status, title, folder.logs):
-        local.run_experiment(
-            asked.experiment, asked.topology, folder, resume=asked.resume
-        )
+        try:
+            local.run_experiment(
+                asked.experiment, asked.topology, folder, resume=asked.resume
+            )
+        except Exception:
+            return 1, traceback.format_exc()
     return (128 + received[0] if received else 0), ''

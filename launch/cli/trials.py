@@ -81,6 +81,8 @@ def run_all(
             while waiting and len(running) < parallel:
                 trial = waiting.pop(0)
                 running[trial] = _start(trial, flags)
+                if received:  # A signal came before the process was known.
+                    running[trial].send_signal(signal.SIGTERM)
             for trial, process in list(running.items()):
                 code = process.poll()
                 if code is not None:
@@ -89,6 +91,8 @@ def run_all(
                     _report(trial, code, len(codes), len(trials))
             time.sleep(_POLL_SECONDS)
     finally:
+        for process in running.values():  # Only where something failed here.
+            process.send_signal(signal.SIGTERM)
         for number, handler in before.items():
             signal.signal(number, handler)
     _summarize(codes, output)
@@ -125,7 +129,7 @@ def _report(trial: Trial, code: int, number: int, of: int) -> None:
 def result(trial: Trial) -> dict[str, Any]:
     """Returns the last and best evaluation's return, steps and seconds; {} if none."""
     path = trial.run_dir / 'csv' / 'evaluator.csv'
-    if not path.exists():
+    if not path.exists() or not path.stat().st_size:  # Not one evaluation.
         return {}
     steps, returns = plots.read_curve(path)
     seconds, _ = plots.read_curve(path, 'seconds')

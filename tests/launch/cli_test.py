@@ -3,8 +3,10 @@
 import contextlib
 import dataclasses
 import re
+import signal
 import subprocess
 import sys
+import types
 
 import pytest
 
@@ -12,11 +14,13 @@ import repertory
 from repertory.agents.apex_dqn import config
 from repertory.launch import experiment as experiment_lib
 from repertory.launch import records, run_folder
+from repertory.launch.cli import config as config_command
 from repertory.launch.cli import (
     doctor,
     main,
     names,
     request,
+    sweep,
     train,
     trials,
     versions,
@@ -234,6 +238,37 @@ try replay s; try eval --vid; try sweep --par
         '--video',
         '--parallel',
     ]
+
+
+def test_a_run_in_one_thread_that_fails_ends_with_its_traceback(tmp_path, monkeypatch):
+    def fail(*args, **kwargs):
+        raise ValueError('something of the run')
+
+    monkeypatch.setattr('repertory.launch.local.run_experiment', fail)
+    monkeypatch.setattr(signal, 'signal', lambda number, handler: None)
+    folder = run_folder.RunFolder(tmp_path)
+    folder.logs.mkdir()
+    asked = types.SimpleNamespace(experiment=None, topology=None, resume=False)
+    code, text = train._run_here(asked, folder, 'title')
+    assert code == 1 and text.rstrip().endswith('ValueError: something of the run')
+
+
+def test_a_trial_without_an_evaluation_has_no_result(tmp_path):
+    trial = trials.Trial('apex-dqn', {}, 0, tmp_path)
+    (tmp_path / 'csv').mkdir()
+    (tmp_path / 'csv' / 'evaluator.csv').touch()
+    assert trials.result(trial) == {}
+
+
+def test_settings_that_are_drawn_twice_are_refused(tmp_path):
+    with pytest.raises(ValueError, match='settings and seeds must differ, got'):
+        sweep.sweep('apex-dqn', [('n_step', '1', '3')], samples=5, output=tmp_path)
+
+
+def test_a_setting_is_described_as_on_the_command_line():
+    assert config_command._describe(True) == 'True'
+    assert config_command._describe(20_000) == '20_000'
+    assert config_command._describe((64, 64)) == '64 64'
 
 
 def test_a_trial_passes_its_setting_on_as_flags(tmp_path):

@@ -229,6 +229,17 @@ def test_a_coordinator_that_died_while_the_run_ended_ends_it():
     assert second.heartbeat('learner', done=True)['phase'] == 'exit'
 
 
+def test_who_had_ended_is_not_waited_for_by_the_coordinator_that_follows():
+    first = make(roles=('actor_0', 'actor_1', 'learner'), actor_steps=10)
+    for role in 'actor_0', 'actor_1', 'learner':
+        first.heartbeat(role)
+    first.heartbeat('actor_0', counts={'steps': 10})
+    assert first.heartbeat('actor_0', done=True)['phase'] == 'drain'
+    second = make(roles=('actor_0', 'actor_1', 'learner'), actor_steps=10)
+    second.continue_from(json.loads(json.dumps(first.status())))
+    assert second.heartbeat('actor_1', done=True)['phase'] == 'save'
+
+
 def test_status_is_whole_json_with_rates_and_time_left(tmp_path):
     clock, path = Clock(), tmp_path / 'status.json'
     coordinator = make(clock=clock, path=path, actor_steps=1000)

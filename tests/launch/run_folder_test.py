@@ -278,6 +278,17 @@ def test_a_finished_run_is_resumed_for_more_only(tmp_path):
     assert len(folder.description()['starts']) == 2
 
 
+def test_a_resumed_run_keeps_the_shards_of_its_replay(tmp_path):
+    two = experiment_lib.Topology(num_actors=2, replay_shards=2)
+    folder = run_folder.open_folder(_experiment(), two, tmp_path / 'run')
+    one = experiment_lib.Topology(num_actors=2)
+    with pytest.raises(ValueError, match='replay_shards must be 2, .* got 1; keep it'):
+        run_folder.open_folder(_experiment(), one, folder.path, resume=True)
+    run_folder.open_folder(_experiment(), two, folder.path, resume=True)
+    without = _experiment(checkpoint=experiment_lib.CheckpointConfig(replay=False))
+    run_folder.open_folder(without, one, folder.path, resume=True, allow_changes=True)
+
+
 def test_other_settings_are_let_in_if_asked_for(tmp_path):
     topology = experiment_lib.Topology()
     folder = run_folder.open_folder(_experiment(), topology, tmp_path / 'run')
