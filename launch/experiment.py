@@ -29,10 +29,8 @@ class CheckpointConfig:
 
     period_seconds: float = 300.0
     """Seconds between two checkpoints."""
-
     keep: int = 2
     """Newest checkpoints kept."""
-
     replay: bool = True
     """Saves the replay too; without it a resumed run starts with an empty one."""
 
@@ -228,7 +226,8 @@ class Topology:
     """The longest that a batch of the server is waited for to fill."""
 
     evaluators: int = 1
-    """Evaluators that run beside the actors; each plays evaluations of its own."""
+    """Evaluators that run beside the actors; each plays evaluations of its own. Plots
+    and sweeps show the first one's."""
 
     gpu_groups: tuple[str, ...] = ('learner',)
     """Groups of nodes that may use a GPU; it is hidden from all others."""
@@ -286,8 +285,13 @@ def check_one_thread(topology: Topology) -> None:
     """Refuses a topology that one thread cannot run.
 
     Raises:
-        ValueError: if there is more than one actor or shard, or inference is central.
+        ValueError: if it has more than one actor, central inference or restarts.
     """
+    if topology.restart:
+        raise ValueError(
+            f'restart must be empty in one thread, got {topology.restart}; nothing is '
+            'restarted there: launch processes.'
+        )
     laid_out = topology.num_actors, topology.replay_shards, topology.inference
     if laid_out != (1, 1, 'local'):
         raise ValueError(
