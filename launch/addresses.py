@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import random
-import socket
 
 import launchpad as lp
 from launchpad import address as lp_address
+
+from repertory.replay import ports
 
 # Below the ports that the kernel hands out: while a node is down, no connection of
 # another process may come to have its port.
@@ -33,14 +34,11 @@ def free_port() -> int:
 
 def is_free(port: int) -> bool:
     """Returns whether nobody listens on `port` of this machine."""
-    with socket.socket(socket.AF_INET6 if socket.has_ipv6 else socket.AF_INET) as probe:
-        # Connections of a server that ended a moment ago hold nobody up.
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(('', port))
-        except OSError:
-            return False
-        return True
+    try:
+        ports.bind(port).close()
+    except OSError:
+        return False
+    return True
 
 
 class FixedAddress(lp_address.AbstractAddressBuilder):

@@ -7,7 +7,6 @@ import logging
 import os
 import pathlib
 import signal
-import socket
 import threading
 from collections.abc import Sequence
 
@@ -16,7 +15,7 @@ import reverb
 import yaml
 from dm_env import specs
 
-from repertory.replay import info, limits, tables
+from repertory.replay import info, limits, ports, tables
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -195,15 +194,12 @@ def _table_spec(fields: dict) -> tables.TableSpec:
 
 
 def _free_port(port: int | None) -> int:
-    with socket.socket(socket.AF_INET6 if socket.has_ipv6 else socket.AF_INET) as probe:
-        # Connections of a server that ended a moment ago hold nobody up.
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(('', port or 0))
-        except OSError as error:
-            raise OSError(
-                error.errno,
-                f'port must be free, got {port}, on which another process listens; '
-                'name another, or none.',
-            ) from error
-        return probe.getsockname()[1]
+    try:
+        with ports.bind(port or 0) as probe:
+            return probe.getsockname()[1]
+    except OSError as error:
+        raise OSError(
+            error.errno,
+            f'port must be free, got {port}, on which another process listens; '
+            'name another, or none.',
+        ) from error

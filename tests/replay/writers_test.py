@@ -3,9 +3,11 @@ import pathlib
 import signal
 import subprocess
 import sys
+import time
 
 import numpy as np
 import portpicker
+import psutil
 import pytest
 from dm_env import specs
 
@@ -155,6 +157,8 @@ def test_busy_server_is_waited_for_and_dead_one_is_an_error(
 
     writer = writers.RowWriter(address, 't', 1, 1, wait)
     process.send_signal(signal.SIGSTOP)
+    while psutil.Process(process.pid).status() != psutil.STATUS_STOPPED:
+        time.sleep(0.01)  # On a busy machine it lives on for a moment.
     writer.append(0, row(1))
     writer.create_item(0, 1.0)
     writer.flush()
