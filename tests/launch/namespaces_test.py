@@ -8,6 +8,7 @@ import pathlib
 import shutil
 import subprocess
 import sys
+import tempfile
 
 import pytest
 
@@ -47,9 +48,10 @@ def ip(*arguments):
     return subprocess.run(['ip', *arguments], capture_output=True, text=True)
 
 
-# Ray keeps files of its machine in /tmp/ray, and each machine is to have its own.
+# Where Ray keeps files of its machine; each machine is to have its own.
+_RAY = pathlib.Path(tempfile.gettempdir()) / 'ray'
 _HOLD = (
-    'mount --make-rprivate / && mkdir -p /tmp/ray && mount -t tmpfs none /tmp/ray'
+    f'mount --make-rprivate / && mkdir -p {_RAY} && mount -t tmpfs none {_RAY}'
     ' && echo ready && exec sleep infinity'
 )
 
