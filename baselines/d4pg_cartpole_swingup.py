@@ -4,6 +4,7 @@ from repertory.agents import d4pg
 from repertory.launch import experiment
 
 TARGET = 600.0
+NUM_SEEDS = 3
 
 
 def make(seed: int):

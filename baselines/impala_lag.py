@@ -16,6 +16,7 @@ from repertory.components import core
 from repertory.launch import experiment
 
 TARGET = 0.9
+NUM_SEEDS = 3
 LAG = 40
 
 

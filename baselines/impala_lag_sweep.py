@@ -1,8 +1,9 @@
-"""The sweep of the lag from which `impala_lag` took its own; run with `--seeds 0`."""
+"""The sweep of the lag from which `impala_lag` took its own."""
 
 from baselines import impala_lag
 
 TARGET = 0.9
+NUM_SEEDS = 1
 LAGS = 10, 20, 80
 
 VARIANTS = {

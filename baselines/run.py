@@ -4,12 +4,15 @@ A baseline is a module of this folder with
 
     TARGET: float                 the return to be reached
     VARIANTS: dict[str, make]     make(seed) -> (ExperimentConfig, Topology)
+    NUM_SEEDS: int                how many are run; 5 if left out
     measure(run_dir) -> dict      of what else is recorded for a seed; may be left out
 
-of which the first is the baseline and the others are controls. Each variant and seed
-runs in one thread of a process of its own. `results/NAME/` receives the evaluator's
-CSV of each, a picture for each variant, and `result.json` with the command, the
-commit, the seeds and the hardware.
+of which the first variant is the baseline and the others are controls. Each variant
+and seed runs in one thread of a process of its own. `results/NAME/` receives the
+evaluator's CSV of each, a picture for each variant, and `result.json` with the
+command and the configs, and of each seed the commit and the hardware. Seeds and
+variants that are not run stay as they are. `python -m baselines.report` puts all
+results into README.md.
 """
 
 from __future__ import annotations
@@ -19,7 +22,6 @@ import importlib
 import json
 import pathlib
 import shutil
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -54,58 +56,67 @@ def summarize(run_dir: pathlib.Path, target: float) -> dict[str, Any]:
     }
 
 
-def run_baseline(name: str, seeds: list[int], variants: list[str]) -> None:
-    """Runs all seeds of the variants, and writes `results/NAME/`."""
-    from repertory.launch import plots, run_folder
+def run_baseline(
+    name: str,
+    seeds: list[int],
+    variants: list[str],
+    results: pathlib.Path = RESULTS,
+) -> None:
+    """Runs all seeds of the variants, and writes `results`/NAME/ after each."""
+    from repertory.launch import provenance
 
     baseline = importlib.import_module(f'baselines.{name}')
-    folder = RESULTS / name
+    folder = results / name
     folder.mkdir(parents=True, exist_ok=True)
-    record: dict[str, Any] = {
-        'command': f'python -m baselines.run {name}',
-        'target': baseline.TARGET,
-        'variants': {},
-    }
-    result = folder / 'result.json'
-    if result.exists():  # Variants that are not run now stay.
-        record['variants'] = json.loads(result.read_text())['variants']
+    path = folder / 'result.json'
+    record = json.loads(path.read_text()) if path.exists() else {'variants': {}}
+    record['command'] = f'python -m baselines.run {name}'
+    record['target'] = baseline.TARGET
     for variant in variants:
-        curves, rows = [], []
+        part = record['variants'].setdefault(variant, {'seeds': []})
         for seed in seeds:
+            # Of what is run: that earlier seeds have changed results does not count.
+            source = provenance.describe_source(but_for=RESULTS)
             with tempfile.TemporaryDirectory() as scratch:
                 run_dir = pathlib.Path(scratch) / 'run'
                 command = [sys.executable, '-m', 'baselines.run', name]
                 command += ['--one', variant, str(seed), str(run_dir)]
                 subprocess.run(command, check=True)
-                row = {'seed': seed, **summarize(run_dir, baseline.TARGET)}
+                row = {'seed': seed, **summarize(run_dir, baseline.TARGET), **source}
                 if hasattr(baseline, 'measure'):
                     row |= baseline.measure(run_dir)
-                rows.append(row)
                 csv = folder / f'{variant}_seed_{seed}.csv'
                 shutil.copy(run_dir / 'csv' / 'evaluator.csv', csv)
-                curves.append(plots.read_curve(csv))
-                start = run_folder.open_run(run_dir).description()['starts'][0]
-                source = {'commit': start['git'], 'host': start['host']}
-            print(f'{name} {variant}: {rows[-1]}', flush=True)
-        plots.plot_seeds(
-            curves,
-            folder / f'{variant}.png',
-            f'{name}: {variant}, {len(seeds)} seeds',
-            target=baseline.TARGET,
-        )
-        final = [row['final_return'] for row in rows]
-        record['variants'][variant] = {
-            'median_final_return': statistics.median(final),
-            **source,
-            'seeds': rows,
-        }
-        result.write_text(json.dumps(record, indent=1) + '\n')
+                part['config'] = json.loads((run_dir / 'config.json').read_text())
+                del part['config']['seed']
+            others = [other for other in part['seeds'] if other['seed'] != seed]
+            part['seeds'] = sorted([*others, row], key=lambda row: row['seed'])
+            path.write_text(json.dumps(record, indent=1) + '\n')
+            draw(folder, variant, part['seeds'], baseline.TARGET)
+            print(f'{name} {variant}: {row}', flush=True)
+
+
+def draw(
+    folder: pathlib.Path, variant: str, rows: list[dict[str, Any]], target: float
+) -> None:
+    """Draws the curves of all of a variant's seeds."""
+    from repertory.launch import plots
+
+    plots.plot_seeds(
+        [
+            plots.read_curve(folder / f'{variant}_seed_{row["seed"]}.csv')
+            for row in rows
+        ],
+        folder / f'{variant}.png',
+        f'{folder.name}: {variant}, {len(rows)} seeds',
+        target=target,
+    )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description='Re-makes a baseline.')
     parser.add_argument('name', help='a module of baselines/')
-    parser.add_argument('--seeds', type=int, nargs='+', default=[0, 1, 2])
+    parser.add_argument('--seeds', type=int, nargs='+', help="default: the baseline's")
     parser.add_argument('--variants', nargs='+', help='default: all')
     parser.add_argument('--one', nargs=3, help=argparse.SUPPRESS)
     args = parser.parse_args()
@@ -114,7 +125,8 @@ def main() -> None:
         run_seed(args.name, variant, int(seed), pathlib.Path(run_dir))
         return
     baseline = importlib.import_module(f'baselines.{args.name}')
-    run_baseline(args.name, args.seeds, args.variants or list(baseline.VARIANTS))
+    seeds = args.seeds or list(range(getattr(baseline, 'NUM_SEEDS', 5)))
+    run_baseline(args.name, seeds, args.variants or list(baseline.VARIANTS))
 
 
 if __name__ == '__main__':

@@ -37,7 +37,18 @@ def describe_start(one_thread: bool) -> dict[str, Any]:
         'command': shlex.join([sys.executable, *sys.argv]),
         'one_thread': one_thread,
         'versions': versions,
-        'git': _git(),
+        **describe_source(),
+    }
+
+
+def describe_source(but_for: pathlib.Path | None = None) -> dict[str, Any]:
+    """Returns the commit, whether tracked files differ from it, and the machine.
+
+    Args:
+        but_for: a folder in which files may differ.
+    """
+    return {
+        'git': _git(but_for),
         'host': {
             'system': platform.platform(),
             'cpu': _cpu_model(),
@@ -55,11 +66,12 @@ def resident_gib() -> float:
     return pages * os.sysconf('SC_PAGE_SIZE') / 2**30
 
 
-def _git() -> dict[str, Any] | None:
+def _git(but_for: pathlib.Path | None) -> dict[str, Any] | None:
     """Returns the commit of the working directory; None where there is none."""
+    others = ['--', ':/', f':(exclude){but_for}'] if but_for else []
     try:
         commit = _run('git', 'rev-parse', 'HEAD')
-        changed = _run('git', 'status', '--porcelain', '--untracked-files=no')
+        changed = _run('git', 'status', '--porcelain', '--untracked-files=no', *others)
     except (OSError, subprocess.SubprocessError):
         return None
     return {'commit': commit, 'changed': bool(changed)}
