@@ -7,8 +7,13 @@ import logging
 import os
 import pathlib
 import sys
+import threading
 from collections.abc import Iterator
 from typing import TextIO
+
+_lock = threading.Lock()
+_users = 0
+_redirection: _Redirection | None = None
 
 
 @contextlib.contextmanager
@@ -17,27 +22,48 @@ def native_errors_to(path: str | os.PathLike) -> Iterator[None]:
 
     Reverb tells there of each server and checkpoint, and cannot be told not to. What
     Python writes to `sys.stderr`, warnings and logs among it, is shown as before.
+
+    It is of the whole process: threads may overlap, and until the last is out the
+    first one's file has it all.
     """
-    pathlib.Path(path).parent.mkdir(parents=True, exist_ok=True)
-    before = sys.stderr
-    before.flush()
-    kept = os.dup(2)
-    with open(path, 'ab') as file:
-        os.dup2(file.fileno(), 2)
-    shown = open(kept, 'w', buffering=1, closefd=False)  # noqa: SIM115
-    is_descriptor = _descriptor(before) == 2
-    if is_descriptor:
-        sys.stderr = shown
-        _hand_over(before, shown)
+    global _users, _redirection
+    with _lock:
+        if not _users:
+            _redirection = _Redirection(pathlib.Path(path))
+        _users += 1
     try:
         yield
     finally:
-        if is_descriptor:
-            sys.stderr = before
-            _hand_over(shown, before)
-        shown.close()
-        os.dup2(kept, 2)
-        os.close(kept)
+        with _lock:
+            _users -= 1
+            if not _users:
+                assert _redirection is not None
+                _redirection.end()
+
+
+class _Redirection:
+    """What the descriptor of stderr was, and now is."""
+
+    def __init__(self, path: pathlib.Path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._before = sys.stderr
+        self._before.flush()
+        self._kept = os.dup(2)
+        with open(path, 'ab') as file:
+            os.dup2(file.fileno(), 2)
+        self._shown = open(self._kept, 'w', buffering=1, closefd=False)  # noqa: SIM115
+        self._is_descriptor = _descriptor(self._before) == 2
+        if self._is_descriptor:
+            sys.stderr = self._shown
+            _hand_over(self._before, self._shown)
+
+    def end(self) -> None:
+        if self._is_descriptor:
+            sys.stderr = self._before
+            _hand_over(self._shown, self._before)
+        self._shown.close()
+        os.dup2(self._kept, 2)
+        os.close(self._kept)
 
 
 def _descriptor(stream: TextIO) -> int | None:

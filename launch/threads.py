@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 import launchpad as lp
 from launchpad.launch import worker_manager
 
-from repertory.launch import binding
+from repertory.launch import binding, quiet
 
 
 class _StopEvent:
@@ -53,7 +53,8 @@ class _ThreadNode:
         worker_manager._WORKER_MANAGERS.manager = self._manager
         outcome = ''
         try:
-            self._function()
+            with quiet.native_errors_to(self._log_path.with_name('nodes.log')):
+                self._function()
         except BaseException:
             text = traceback.format_exc().strip()
             outcome = f'raised an exception.\n{text}'
@@ -76,7 +77,8 @@ def make_nodes(
 ) -> list[binding.Node]:
     """Returns the nodes of `program`, ready to start; `stop` is what `lp.stop` calls.
 
-    A node's log holds its exception, if there was one: output is this process's.
+    A node's log holds its exception, if there was one: output is this process's, but
+    for what compiled libraries write to stderr, which `nodes.log` has.
     """
     binding.prepare(program, lp.LaunchType.LOCAL_MULTI_THREADING, stop)
     return [
