@@ -6,6 +6,7 @@ import contextlib
 import logging
 import os
 import pathlib
+import shlex
 import shutil
 import signal
 import sys
@@ -44,7 +45,7 @@ def main(arguments: Sequence[str]) -> int:
         one_thread=asked.launch == 'sync',
         allow_changes=asked.allow_changes,
     )
-    print(f'run folder: {folder.path}', flush=True)
+    print(f'run folder: {_relative(folder.path)}', flush=True)
     _print_replay_memory(asked)
     if asked.resume:
         counts = folder.saved_counts()
@@ -92,21 +93,39 @@ def _print_replay_memory(asked: request.Request) -> None:
 
 
 def _print_last_lines(folder: run_folder.RunFolder) -> None:
+    path = _relative(folder.path)
     with contextlib.suppress(ValueError, FileNotFoundError):  # Nothing to draw yet.
         from repertory.launch import plots
 
-        print(f'learning curve: {plots.plot_run(folder.path)}')
-    print(f'logs:     {folder.logs}')
-    # Written so that it can be run as it stands, also where .venv is not active.
-    is_on_path = shutil.which('repertory') is not None
-    command = 'repertory' if is_on_path else f'{sys.executable} -m repertory'
+        print(f'learning curve: {_relative(plots.plot_run(folder.path))}')
+    print(f'logs:     {_relative(folder.logs)}')
+    # Written so that they can be run as they stand, also where .venv is not active.
+    command = _command()
     if folder.policy.exists():
-        print(f'evaluate: {command} eval {folder.path}')
+        print(f'evaluate: {command} eval {path}')
     if folder.checkpoints.exists():
-        print(f'resume:   {command} train --resume {folder.path}')
+        print(f'resume:   {command} train --resume {path}')
     if folder.csv.exists():
-        print(f'plot:     {command} plot {folder.path}')
+        print(f'plot:     {command} plot {path}')
     sys.stdout.flush()
+
+
+def _command() -> str:
+    """Returns what runs this installation's `repertory` in the user's shell."""
+    installed = pathlib.Path(sys.executable).with_name('repertory')
+    found = shutil.which('repertory')
+    if found is not None and pathlib.Path(found).resolve() == installed.resolve():
+        return 'repertory'
+    if not installed.exists():
+        return f'{_relative(pathlib.Path(sys.executable))} -m repertory'
+    return _relative(installed)
+
+
+def _relative(path: pathlib.Path) -> str:
+    """Returns a path for the user's shell, short where it is below this folder."""
+    if path.is_relative_to(pathlib.Path.cwd()):
+        path = path.relative_to(pathlib.Path.cwd())
+    return shlex.quote(str(path))
 
 
 def _run_program(

@@ -1,0 +1,68 @@
+"""What `repertory train` tells the user to type next."""
+
+import shlex
+import sys
+
+import pytest
+
+from repertory.launch import run_folder
+from repertory.launch.cli import train
+
+
+@pytest.fixture
+def installed(tmp_path, monkeypatch):
+    """Makes `tmp_path/.venv/bin/repertory`, which is not on the PATH; goes there."""
+    folder = tmp_path / '.venv' / 'bin'
+    folder.mkdir(parents=True)
+    (folder / 'repertory').write_text('#!/bin/sh\n')
+    (folder / 'repertory').chmod(0o755)
+    monkeypatch.setattr(sys, 'executable', str(folder / 'python'))
+    monkeypatch.setenv('PATH', '/usr/bin')
+    monkeypatch.chdir(tmp_path)
+    return folder
+
+
+def lines(path, capsys):
+    folder = run_folder.RunFolder(path)
+    folder.policy.mkdir(parents=True)
+    train._print_last_lines(folder)
+    return capsys.readouterr().out.splitlines()
+
+
+def test_paths_below_the_working_directory_are_short(installed, tmp_path, capsys):
+    assert lines(tmp_path / 'runs' / 'catch', capsys) == [
+        'logs:     runs/catch/logs',
+        'evaluate: .venv/bin/repertory eval runs/catch',
+    ]
+
+
+def test_an_active_environment_needs_no_path(installed, tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv('PATH', str(installed))
+    assert 'evaluate: repertory eval runs/catch' in lines('runs/catch', capsys)
+
+
+def test_another_installation_on_the_path_is_not_named(
+    installed, tmp_path, capsys, monkeypatch
+):
+    other = tmp_path / 'other'
+    other.mkdir()
+    (other / 'repertory').write_text('#!/bin/sh\n')
+    (other / 'repertory').chmod(0o755)
+    monkeypatch.setenv('PATH', str(other))
+    assert 'evaluate: .venv/bin/repertory eval runs' in lines('runs', capsys)
+
+
+def test_a_path_with_a_space_can_be_pasted(installed, tmp_path, capsys, monkeypatch):
+    (tmp_path / 'elsewhere').mkdir()
+    monkeypatch.chdir(tmp_path / 'elsewhere')
+    (line,) = (x for x in lines(tmp_path / 'my runs', capsys) if 'eval ' in x)
+    assert shlex.split(line.partition(' ')[2]) == [
+        str(installed / 'repertory'),
+        'eval',
+        str(tmp_path / 'my runs'),
+    ]
+
+
+def test_without_the_script_the_module_is_run(installed, capsys):
+    (installed / 'repertory').unlink()
+    assert 'evaluate: .venv/bin/python -m repertory eval runs' in lines('runs', capsys)
