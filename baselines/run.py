@@ -41,11 +41,11 @@ def run_seed(name: str, variant: str, seed: int, run_dir: pathlib.Path) -> None:
 
 def summarize(run_dir: pathlib.Path, target: float) -> dict[str, Any]:
     """Returns the last and best return, and what it took to reach `target`."""
-    from repertory.launch import plots
+    from repertory.launch import curves
 
     evaluator = run_dir / 'csv' / 'evaluator.csv'
-    steps, returns = plots.read_curve(evaluator)
-    seconds, _ = plots.read_curve(evaluator, x='seconds')
+    steps, returns = curves.read_curve(evaluator)
+    seconds, _ = curves.read_curve(evaluator, x='seconds')
     reached = [i for i, value in enumerate(returns) if value >= target]
     return {
         'final_return': float(returns[-1]),
@@ -100,11 +100,11 @@ def draw(
     folder: pathlib.Path, variant: str, rows: list[dict[str, Any]], target: float
 ) -> None:
     """Draws the curves of all of a variant's seeds."""
-    from repertory.launch import plots
+    from repertory.launch import curves, plots
 
     plots.plot_seeds(
         [
-            plots.read_curve(folder / f'{variant}_seed_{row["seed"]}.csv')
+            curves.read_curve(folder / f'{variant}_seed_{row["seed"]}.csv')
             for row in rows
         ],
         folder / f'{variant}.png',

@@ -23,7 +23,7 @@ from benchmarks import harness
 from repertory.agents import d4pg
 from repertory.components.environments import registry
 from repertory.components.environments.wrappers import base
-from repertory.launch import experiment, launcher, plots, program, run_folder
+from repertory.launch import curves, experiment, launcher, program, run_folder
 
 _SLEEP = 'BENCHMARK_SLEEP_SECONDS'
 
@@ -68,10 +68,10 @@ def measure(num_actors: int, args: argparse.Namespace, seed: int) -> dict:
         )
         run.wait().check()
         path = f'{run_dir}/csv/evaluator.csv'
-        steps, returns = plots.read_curve(path)
-        seconds, _ = plots.read_curve(path, 'seconds')
+        steps, returns = curves.read_curve(path)
+        seconds, _ = curves.read_curve(path, 'seconds')
         starts = [
-            plots.read_curve(f'{run_dir}/csv/actor_{i}.csv', 'seconds')[0].min()
+            curves.read_curve(f'{run_dir}/csv/actor_{i}.csv', 'seconds')[0].min()
             for i in range(num_actors)
         ]
     reached = np.flatnonzero(returns >= args.mark)

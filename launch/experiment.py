@@ -227,7 +227,7 @@ class Topology:
 
     evaluators: int = 1
     """Evaluators that run beside the actors; each plays evaluations of its own. Plots
-    and sweeps show the first one's."""
+    and sweeps show their mean."""
 
     gpu_groups: tuple[str, ...] = ('learner',)
     """Groups of nodes that may use a GPU; it is hidden from all others."""

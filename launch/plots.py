@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 import pathlib
@@ -10,6 +9,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from repertory.launch import curves as curves_lib
 from repertory.launch import records, run_folder
 
 _LABELS = {
@@ -19,36 +19,6 @@ _LABELS = {
     'episode_return': 'episode return',
 }
 _BINS = 60  # More points of the actors than this are drawn as means.
-
-
-def read_curve(
-    path: str | os.PathLike, x: str = 'actor_steps', y: str = 'episode_return'
-) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the columns `x` and `y` of a CSV file where a row has both.
-
-    A resumed run goes back to its checkpoint: rows that it then wrote again are
-    left out.
-
-    Returns:
-        float64 [rows] each, x never decreasing.
-
-    Raises:
-        ValueError: if the file has no such column, naming those it has.
-    """
-    with open(path, newline='', encoding='utf-8') as file:
-        reader = csv.DictReader(file)
-        columns = reader.fieldnames or []
-        for name in (x, y):
-            if name not in columns:
-                raise ValueError(
-                    f'{path} must have a column {name!r}, got {", ".join(columns)}.'
-                )
-        rows = [(row[x], row[y]) for row in reader]
-    points = np.array([row for row in rows if all(row)], float).reshape(-1, 2)
-    points = points[np.isfinite(points[:, 0])]
-    lowest_later = np.minimum.accumulate(points[::-1, 0])[::-1]
-    points = points[points[:, 0] <= lowest_later]
-    return points[:, 0], points[:, 1]
 
 
 def plot_run(
@@ -73,14 +43,17 @@ def plot_run(
     figure = _figure(9.0)
     panels = figure.subplots(1, 2, sharey=True)
     for axes, x in zip(panels, ('actor_steps', 'seconds'), strict=True):
-        actors = _curves(folder, 'actor_*.csv', x)
-        evaluator = _curves(folder, 'evaluator.csv', x)
-        if not actors and not evaluator:
+        actors = curves_lib.read_curves(folder, 'actor', x)
+        evaluators = curves_lib.read_curves(folder, 'evaluator', x)
+        if not actors and not evaluators:
             raise ValueError(_nothing_to_draw(folder))
         if actors:
             axes.plot(*_means(actors), color='tab:gray', label='actors, exploring')
-        for curve in evaluator:
-            axes.plot(*curve, color='tab:blue', marker='.', label='evaluator')
+        if evaluators:
+            number = len(evaluators)
+            label = f'mean of {number} evaluators' if number > 1 else 'evaluator'
+            mean = curves_lib.mean(evaluators)
+            axes.plot(*mean, color='tab:blue', marker='.', label=label)
         _label(axes, x)
     panels[1].set_ylabel('')
     panels[0].legend()
@@ -118,10 +91,10 @@ def plot_runs(
     groups: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {}
     for path, label in zip(paths, labels, strict=True):
         folder = run_folder.open_run(path)
-        curves = _curves(folder, 'evaluator.csv', x)
-        if not curves:
+        curve = curves_lib.read_evaluations(folder, x)
+        if not len(curve[0]):
             raise ValueError(_nothing_to_draw(folder))
-        groups.setdefault(label, []).extend(curves)
+        groups.setdefault(label, []).append(curve)
     names = [run_folder.open_run(path).description() for path in paths]
     agents = ', '.join(dict.fromkeys(name['agent'] for name in names))
     environments = ', '.join(dict.fromkeys(name['environment'] for name in names))
@@ -169,7 +142,7 @@ def plot_seeds(
     """Draws the median of several seeds' curves, and their range as a band.
 
     Args:
-        curves: x and y of each seed, as `read_curve` returns them.
+        curves: x and y of each seed, as `curves.read_curve` returns them.
         path: the PNG file.
         title: such as 'apex_dqn on catch, 3 seeds'.
         x: what the x axis is, a column's name.
@@ -241,18 +214,6 @@ def _nothing_to_draw(folder: run_folder.RunFolder) -> str:
         f'{folder.csv} must hold the return of an episode to draw, got none; '
         'wait for the first, or turn `csv` logging on.'
     )
-
-
-def _curves(
-    folder: run_folder.RunFolder, pattern: str, x: str
-) -> list[tuple[np.ndarray, np.ndarray]]:
-    curves = []
-    for path in sorted(folder.csv.glob(pattern)):
-        with open(path, newline='', encoding='utf-8') as file:
-            columns = next(csv.reader(file), [])
-        if x in columns and 'episode_return' in columns:
-            curves.append(read_curve(path, x))
-    return [curve for curve in curves if len(curve[0])]
 
 
 def _means(

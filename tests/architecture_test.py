@@ -43,6 +43,7 @@ LIGHT = (
     'launch/processes.py',
     'launch/supervisor.py',
     'launch/run_folder.py',
+    'launch/curves.py',
     'launch/plots.py',
     'launch/cli/*.py',
 )

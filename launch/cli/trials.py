@@ -18,7 +18,8 @@ from typing import Any
 import rich.console
 import rich.table
 
-from repertory.launch import plots
+from repertory.launch import curves as curves_lib
+from repertory.launch import plots, run_folder
 
 _POLL_SECONDS = 0.2
 
@@ -128,13 +129,11 @@ def _report(trial: Trial, code: int, number: int, of: int) -> None:
 
 def result(trial: Trial) -> dict[str, Any]:
     """Returns the last and best evaluation's return, steps and seconds; {} if none."""
-    path = trial.run_dir / 'csv' / 'evaluator.csv'
-    if not path.exists() or not path.stat().st_size:  # Not one evaluation.
-        return {}
-    steps, returns = plots.read_curve(path)
-    seconds, _ = plots.read_curve(path, 'seconds')
+    folder = run_folder.RunFolder(trial.run_dir)
+    steps, returns = curves_lib.read_evaluations(folder)
     if not len(returns):
         return {}
+    seconds, _ = curves_lib.read_evaluations(folder, 'seconds')
     return {
         'final': float(returns[-1]),
         'best': float(returns.max()),
@@ -164,7 +163,7 @@ def _summarize(codes: Mapping[Trial, int], output: pathlib.Path) -> None:
     console.print(table, markup=False)
     curves = {
         label: [
-            plots.read_curve(trial.run_dir / 'csv' / 'evaluator.csv')
+            curves_lib.read_evaluations(run_folder.RunFolder(trial.run_dir))
             for trial in members
             if found[trial]
         ]

@@ -15,7 +15,7 @@ from repertory.components import core, optimizers, policies, specs, types
 from repertory.components.environments import registry
 from repertory.components.losses import categorical
 from repertory.components.networks import control, heads, torsos
-from repertory.launch import experiment, exported, local, plots
+from repertory.launch import curves, experiment, exported, local
 from tests import fakes
 
 SMALL = config.Config(
@@ -534,7 +534,7 @@ def test_a_time_limit_does_not_lower_values(tmp_path, critic):
         experiment.Topology(envs_per_actor=4),
         run_dir=tmp_path / 'run',
     )
-    _, values = plots.read_curve(
+    _, values = curves.read_curve(
         tmp_path / 'run' / 'csv' / 'learner.csv', x='learner_steps', y='mean_q'
     )
     # 1 / (1 - 0.9), not the sum of the steps that are left.

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from repertory.launch import local, plots
+from repertory.launch import curves, local
 
 
 @pytest.mark.ci_slow
@@ -30,7 +30,7 @@ def test_the_demo_reaches_its_mark(tmp_path):
     status = json.loads((run_dir / 'status.json').read_text())
     assert status['reason'].startswith('target_return'), status['reason']
     # Another 20 episodes of the same policy: 0.8 is two misses.
-    _, returns = plots.read_curve(run_dir / 'csv' / 'evaluator.csv')
+    _, returns = curves.read_curve(run_dir / 'csv' / 'evaluator.csv')
     assert returns[-1] >= 0.8
     assert (run_dir / 'learning_curve.png').stat().st_size > 10_000
 

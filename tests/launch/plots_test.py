@@ -38,28 +38,6 @@ def _create(path):
     return run_folder.create(path, {}, agent='apex_dqn', environment='catch', seed=3)
 
 
-def test_read_curve_skips_rows_that_lack_a_value(tmp_path):
-    rows = [{'actor_steps': 1}, _row(2, 0.5), {'episode_return': 3}, _row(4, np.nan)]
-    _write(tmp_path / 'a.csv', rows)
-    x, y = plots.read_curve(tmp_path / 'a.csv')
-    np.testing.assert_array_equal(x, [2, 4])
-    np.testing.assert_array_equal(y, [0.5, np.nan])
-
-
-def test_read_curve_leaves_out_what_a_resumed_run_wrote_again(tmp_path):
-    steps = [10, 20, 30, 40, 20, 30, 50, 50]
-    _write(tmp_path / 'a.csv', [_row(step, i) for i, step in enumerate(steps)])
-    x, y = plots.read_curve(tmp_path / 'a.csv')
-    np.testing.assert_array_equal(x, [10, 20, 20, 30, 50, 50])
-    np.testing.assert_array_equal(y, [0, 1, 4, 5, 6, 7])
-
-
-def test_read_curve_names_the_missing_column(tmp_path):
-    _write(tmp_path / 'a.csv', [{'loss': 1}])
-    with pytest.raises(ValueError, match="a column 'actor_steps', got loss"):
-        plots.read_curve(tmp_path / 'a.csv')
-
-
 def test_plot_run_draws_actors_and_evaluator(tmp_path, figures):
     folder = _create(tmp_path)
     for actor in range(2):
@@ -84,6 +62,19 @@ def test_plot_run_draws_actors_and_evaluator(tmp_path, figures):
     error = np.abs(actors.get_ydata() - actors.get_xdata() - 0.5)
     assert error.max() < 0.5
     np.testing.assert_array_equal(seconds.get_lines()[1].get_xdata(), [0, 10])
+
+
+def test_plot_run_draws_the_mean_of_all_evaluators(tmp_path, figures):
+    folder = _create(tmp_path)
+    _write(folder.csv / 'evaluator.csv', [_row(0, 0.0), _row(100, 10.0)])
+    _write(folder.csv / 'evaluator_1.csv', [_row(50, 7.0), _row(100, 20.0)])
+    plots.plot_run(tmp_path)
+    (line,) = figures[0].axes[0].get_lines()
+    assert line.get_label() == 'mean of 2 evaluators'
+    np.testing.assert_array_equal(line.get_xdata(), [0, 50, 100])
+    np.testing.assert_array_equal(line.get_ydata(), [0, 6, 15])
+    plots.plot_runs([tmp_path], tmp_path / 'x.png')
+    assert figures[1].axes[0].get_lines()[0].get_ydata()[-1] == 15
 
 
 def test_plot_run_takes_a_run_without_evaluator(tmp_path, figures):
