@@ -128,34 +128,38 @@ def _unroll(projected, w_h, state, initial, reset, static):
     if not static:  # All steps of a loop are alike.
         later = tf.shape(projected)[0] - tf.shape(reset)[0]
         reset = tf.pad(reset, [[0, later], [0, 0]])
-    # Absent, it is no operand: a third of a small step's time goes into the selection.
-    mask = () if reset.shape[0] == 0 else (reset[..., tf.newaxis],)  # [R, N, 1]
+    # 0 at the resets; absent, it is no operand. Products, as a selection costs thrice.
+    live = ()  # [R, N, 1]
+    if reset.shape[0] != 0:
+        live = (1.0 - tf.cast(reset[..., tf.newaxis], w_h.dtype),)
 
     @tf.custom_gradient
     def run(projected, w_h, hidden, cell, initial_hidden, initial_cell):
+        initial = tuple(
+            (1.0 - x) * first for x in live for first in (initial_hidden, initial_cell)
+        )  # [R, N, H], 0 but at the resets.
+
         def body(carry, now):
-            projected, *mask = now
-            hidden = _select(mask, initial_hidden, carry[0])
-            cell = _select(mask, initial_cell, carry[1])
+            projected, *resets = now
+            hidden, cell = carry[:2]
+            if resets:
+                live, first_hidden, first_cell = resets
+                hidden, cell = live * hidden + first_hidden, live * cell + first_cell
             return _forward(projected, w_h, hidden, cell)
 
         gates = tf.tile(tf.zeros_like(hidden), [1, 3])
         start = (hidden, cell, gates, tf.zeros_like(hidden))
         outputs, cells, gates, candidate = _scan(
-            body, (projected, *mask), start, static
+            body, (projected, *live, *initial), start, static
         )
 
         def gradient(d_outputs, d_hidden, d_cell):
             before = [
-                _select_first(
-                    mask, first, tf.concat([start[tf.newaxis], x[:-1]], axis=0)
-                )
-                for first, start, x in (
-                    (initial_hidden, hidden, outputs),
-                    (initial_cell, cell, cells),
-                )
+                tf.concat([first[tf.newaxis], x[:-1]], axis=0)
+                for first, x in ((hidden, outputs), (cell, cells))
             ]
-            live = tuple(1.0 - tf.cast(x, w_h.dtype) for x in mask)
+            if live:
+                before = [_reset(live[0], *x) for x in zip(initial, before)]
             d_raw, d_cells, live_keep = _backward(
                 (d_outputs, d_hidden, d_cell),
                 (before[1], cells, gates, candidate),
@@ -192,17 +196,21 @@ def _initial_gradients(live, d_raw, d_cells, w_h):
     )
 
 
-def _select(mask, first, other):
-    """Returns `first` where `mask`, which is empty or has one element, is True."""
-    return tf.where(mask[0], first, other) if mask else other
+def _reset(live, initial, states):
+    """Returns the states [T, N, H], at the resets of the first R steps the initial."""
+    steps = tf.shape(live)[0]
+    return tf.concat([live * states[:steps] + initial, states[steps:]], axis=0)
 
 
-def _select_first(mask, first, other):
-    """Does so at the steps that have a mask; those after them stay."""
-    if not mask:
-        return other
-    steps = tf.shape(mask[0])[0]
-    return tf.concat([tf.where(mask[0], first, other[:steps]), other[steps:]], axis=0)
+def _transposed(matrix):
+    """Returns the transpose, in memory.
+
+    A product with a transposed operand takes up to six times as long as with a plain
+    one; as a matrix of rank 3 it escapes the optimizer, which would make it such again.
+    """
+    rows, columns = matrix.shape
+    transposed = tf.transpose(tf.reshape(matrix, [1, rows, columns]), [0, 2, 1])
+    return tf.reshape(transposed, [columns, rows])
 
 
 def _backward(d_results, kept, live, w_h, static):
@@ -226,13 +234,15 @@ def _backward(d_results, kept, live, w_h, static):
         live_keep = tf.concat([x * keep[:steps], keep[steps:]], axis=0)
     next_keep = tf.concat([live_keep[1:], tf.ones_like(live_keep[:1])], axis=0)
 
+    w_h = _transposed(w_h)  # [4 H, H], once for all steps.
+
     def body(carry, now):
         d_hidden, d_cell, _ = carry
         d_output, to_cell, to_raw, next_keep, *live = now
         d_hidden += d_output
         d_cell = next_keep * d_cell + to_cell * d_hidden
         d_raw = to_raw * tf.concat([d_cell, d_cell, d_hidden, d_cell], axis=-1)
-        d_hidden = tf.matmul(d_raw, w_h, transpose_b=True)
+        d_hidden = tf.matmul(d_raw, w_h)
         return live[0] * d_hidden if live else d_hidden, d_cell, d_raw
 
     start = (d_hidden, d_cell, tf.tile(d_cell, [1, 4]))
