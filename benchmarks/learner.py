@@ -24,9 +24,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     harness.add_arguments(parser)
     parser.add_argument('--data', choices=('memory', 'replay'), default='memory')
-    parser.add_argument(
-        '--updates-per-call', type=int, default=4, help='of ours; IMPALA has always 1'
-    )
+    parser.add_argument('--updates-per-call', type=int, default=4, help='of ours')
     args = parser.parse_args()
     flags = [*harness.agent_flags(args), '--data', args.data]
     updates = ['--updates-per-call', str(args.updates_per_call)]

@@ -105,6 +105,7 @@ class Builder(builder.Builder):
             codec=_row_codec(environment_spec, policy),
             length=config.unroll_length + 1,
             batch_size=config.batch_size // num_lanes,
+            updates_per_call=config.updates_per_call,
             prefetch=prefetch,
             state_codec=rows.make_state_codec(policy.initial_state(1)),
             num_lanes=num_lanes,

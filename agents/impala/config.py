@@ -24,6 +24,9 @@ class Config(builder.AgentConfig):
     """Steps of an unroll, T; it has T + 1 observations."""
     batch_size: int = 16
     """Unrolls in a learner step; a multiple of the environments of an actor."""
+    updates_per_call: int = 1
+    """Learner steps in one call, each on a batch of its own; more calls cost time, but
+    the batches of a call wait for each other."""
     max_queue_size: int = 48
     """Unrolls that may wait for the learner; while it is full, actors do."""
     discount: float = 0.99
@@ -74,7 +77,12 @@ class Config(builder.AgentConfig):
     def __post_init__(self):
         checks.choices(self)
         checks.at_least_one(
-            self, 'unroll_length', 'batch_size', 'core_size', 'variable_update_period'
+            self,
+            'unroll_length',
+            'batch_size',
+            'updates_per_call',
+            'core_size',
+            'variable_update_period',
         )
         checks.in_unit_interval(self, 'discount', 'lambda_')
         checks.positive(self, 'learning_rate', 'optimizer_epsilon')
@@ -97,12 +105,13 @@ class Config(builder.AgentConfig):
                 f'{self.batch_size}; an actor writes the unrolls of all its '
                 'environments as one.'
             )
-        if self.max_queue_size < self.batch_size + 2 * num_lanes:
+        least = self.batch_size * self.updates_per_call + 2 * num_lanes
+        if self.max_queue_size < least:
             raise ValueError(
-                'max_queue_size must be >= batch_size + 2 envs_per_actor = '
-                f'{self.batch_size + 2 * num_lanes}, got {self.max_queue_size}; with '
-                'no more than a batch in the queue actors and learner would wait for '
-                'each other.'
+                'max_queue_size must be >= batch_size updates_per_call + 2 '
+                f'envs_per_actor = {least}, got {self.max_queue_size}; with no more '
+                'than a call of the learner takes in the queue actors and learner '
+                'would wait for each other.'
             )
 
     def wrap_environment(self, environment: dm_env.Environment) -> dm_env.Environment:

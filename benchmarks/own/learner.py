@@ -35,9 +35,9 @@ def act(args: argparse.Namespace) -> None:
     if not args.frames:  # As a learner's process is set up.
         tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.random.set_seed(args.seed)
-    config = parts.make_config(args)
-    if args.agent != 'impala':
-        config = dataclasses.replace(config, updates_per_call=args.updates_per_call)
+    config = dataclasses.replace(
+        parts.make_config(args), updates_per_call=args.updates_per_call
+    )
     builder = config.make_builder()
     spec = specs.make_environment_spec(parts.make_environment(args, 0))
     networks = builder.make_networks(spec)

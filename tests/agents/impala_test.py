@@ -417,6 +417,7 @@ def test_a_run_in_one_thread_learns_each_unroll_once_and_resumes(tmp_path):
         ({'learning_rate_decay_steps': 0}, 'learning_rate_decay_steps must be > 0'),
         ({'hidden_sizes': (0,)}, 'hidden_sizes must be >= 1'),
         ({'max_queue_size': 17}, r'max_queue_size must be >= .* = 18, got 17'),
+        ({'updates_per_call': 3}, r'max_queue_size must be >= .* = 50, got 48'),
     ],
 )
 def test_a_setting_that_cannot_work_is_refused(change, message):
