@@ -129,7 +129,7 @@ def _unroll(projected, w_h, state, initial, reset, static):
         later = tf.shape(projected)[0] - tf.shape(reset)[0]
         reset = tf.pad(reset, [[0, later], [0, 0]])
     # 0 at the resets; absent, it is no operand. Products, as a selection costs thrice.
-    live = ()  # [R, N, 1]
+    live: tuple[tf.Tensor, ...] = ()  # [R, N, 1]
     if reset.shape[0] != 0:
         live = (1.0 - tf.cast(reset[..., tf.newaxis], w_h.dtype),)
 
