@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 import tree
 
-from repertory.components import core, policies, specs, types, variables
+from repertory.components import compiled, core, policies, specs, types, variables
 
 Ask = Callable[
     [list[np.ndarray], np.ndarray],
@@ -111,11 +111,10 @@ class PolicyActor(_RecordingActor):
         )
         self._has_state = bool(tree.flatten(self._initial_state))
         self._state = self._initial_state
-        self._step = tf.function(
+        self._step = compiled.Compiled(
             self._step_with_state if self._has_state else self._step_without_state,
-            input_signature=self._signature(),
-            autograph=False,  # Its conversion takes seconds at the start.
-        ).get_concrete_function()
+            self._signature(),
+        )
 
     def _signature(self) -> list:
         observation = tree.map_structure(

@@ -11,7 +11,7 @@ import sonnet as snt
 import tensorflow as tf
 import tree
 
-from repertory.components import core, optimizers, types
+from repertory.components import compiled, core, optimizers, types
 
 
 class LossOutput(NamedTuple):
@@ -90,8 +90,7 @@ class SGDLearner(core.Learner):
         for name, variables in self._trained.items():
             self._optimizers[name].initialize(variables)
         self._copy_targets()
-        # Without autograph, whose conversion takes seconds at the start.
-        self._step = tf.function(self._steps_of_call, autograph=False)
+        self._step: compiled.Compiled | None = None  # For samples as the first one.
         self._seconds = {'wait': 0.0, 'learn': 0.0}
 
     @property
@@ -110,6 +109,9 @@ class SGDLearner(core.Learner):
         began = time.perf_counter()
         sample = next(self._samples)
         received = time.perf_counter()
+        if self._step is None:
+            signature = tree.map_structure(tf.TensorSpec.from_tensor, sample)
+            self._step = compiled.Compiled(self._steps_of_call, [signature])
         try:
             priorities, metrics = self._step(sample)
         except tf.errors.InvalidArgumentError as error:

@@ -10,6 +10,7 @@ from repertory.agents import builder
 from repertory.agents.r2d2 import config as r2d2_config
 from repertory.agents.r2d2 import loss, networks
 from repertory.components import (
+    compiled,
     core,
     learner,
     optimizers,
@@ -164,9 +165,7 @@ def make_actor_priorities(config: r2d2_config.Config) -> sequence.PriorityFn:
 
     leaf = tf.TensorSpec([None, config.trace_length + 1])
     step_type = tf.TensorSpec(leaf.shape, tf.uint8)
-    traced = tf.function(
-        compute, input_signature=[*[leaf] * 4, step_type], autograph=False
-    )
+    traced = compiled.Compiled(compute, [*[leaf] * 4, step_type])
     return lambda extras, reward, discount, step_type: traced(
         extras['q_taken'], extras['q_max'], reward, discount, step_type
     ).numpy()
