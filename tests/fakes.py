@@ -204,3 +204,28 @@ class CliffWalk(_Fake):
 
     def _one_hot(self) -> np.ndarray:
         return (np.arange(self._num_states) == self._state).astype(np.float32)
+
+
+class Forever(dm_env.Environment):
+    """Rewards of 1, cut after 10 steps though nothing has ended."""
+
+    def __init__(self, seed):
+        del seed
+        self._time = 0
+
+    def reset(self):
+        self._time = 0
+        return dm_env.restart(np.zeros(1, np.float32))
+
+    def step(self, action):
+        self._time += 1
+        observation = np.full(1, self._time / 10, np.float32)
+        if self._time < 10:
+            return dm_env.transition(1.0, observation)
+        return dm_env.truncation(1.0, observation)
+
+    def observation_spec(self):
+        return dm_env.specs.Array((1,), np.float32)
+
+    def action_spec(self):
+        return dm_env.specs.BoundedArray((1,), np.float32, -1, 1)

@@ -1,6 +1,8 @@
 """Ape-X DQN: the ladder, priorities computed by actors, and what is refused."""
 
+import contextlib
 import dataclasses
+import threading
 
 import dm_env.specs
 import numpy as np
@@ -10,7 +12,8 @@ import tree
 
 from repertory.agents.apex_dqn import builder, config, loss
 from repertory.components import actor, core, environment_loop, specs
-from repertory.components.environments import vector
+from repertory.components.environments import catch, vector
+from repertory.launch import curves, experiment, local
 from repertory.replay import server
 from tests import fakes
 
@@ -198,3 +201,81 @@ def test_images_get_convolutions():
     shapes = [tuple(v.shape) for v in networks.q.trainable_variables]
     assert (8, 8, 4, 32) in shapes and (3136, 512) in shapes
     assert networks.q(tf.zeros([2, 84, 84, 4], tf.uint8)).shape == (2, 18)
+
+
+class Forever(fakes.Forever):
+    def action_spec(self):
+        return dm_env.specs.DiscreteArray(2)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_a_time_limit_does_not_lower_values(tmp_path):
+    local.run_experiment(
+        experiment.ExperimentConfig(
+            agent=config.Config(discount=0.9, samples_per_insert=64.0),
+            environment=Forever,
+            max_actor_steps=None,
+            max_learner_steps=2_000,
+            evaluation_episodes=1,
+            evaluation_period_seconds=1e6,
+        ),
+        run_dir=tmp_path / 'run',
+    )
+    _, values = curves.read_curve(
+        tmp_path / 'run' / 'csv' / 'learner.csv', x='learner_steps', y='mean_q'
+    )
+    # 1 / (1 - 0.9) in every state, a little more by the maximum over noise; the sums
+    # of the steps that are left are 4 in the mean.
+    np.testing.assert_allclose(values[-1], 10.0, atol=1.2)
+
+
+def test_preloaded_items_neither_block_nor_distort_the_ratio():
+    preloaded, ratio = 10_000, 8.0
+    agent = config.Config(
+        min_replay_size=preloaded,
+        max_replay_size=3 * preloaded,
+        samples_per_insert=ratio,
+        updates_per_call=1,
+    )
+    one, role = builder.Builder(agent), core.Role(num_lanes=16)
+    environment = vector.SerialVectorEnvironment(
+        [catch.Catch(seed) for seed in range(16)]
+    )
+    spec = environment.spec
+    policy = one.make_policy(one.make_networks(spec), spec, role)
+    [table] = specs_ = one.make_table_specs(spec, policy, 16)
+    over = threading.Event()
+
+    def wait(reason, waited_seconds):
+        no_wait(reason, waited_seconds)
+        if over.is_set():
+            raise core.Stopped
+
+    with (
+        server.ReplayServer(specs_) as replay,
+        one.make_adder(replay.address, spec, policy, role, wait) as adder,
+    ):
+        loop = environment_loop.EnvironmentLoop(
+            environment, actor.PolicyActor(policy, spec, 16, adder), lambda _: None
+        )
+        while adder.num_items < preloaded:  # Nothing is sampled meanwhile.
+            loop.step()
+        adder.flush()
+
+        def act():
+            with contextlib.suppress(core.Stopped):
+                while True:
+                    loop.step()
+
+        acting = threading.Thread(target=act)
+        acting.start()
+        samples = iter(one.make_dataset([replay.address], spec, policy, 16, False))
+        for _ in range(300):
+            next(samples)
+        [found] = replay.statistics()
+        over.set()
+        acting.join()
+    surplus = ratio * (found.inserts - preloaded) - found.samples
+    assert found.samples >= 300 * agent.batch_size
+    assert abs(surplus) <= table.rate_limit.error_buffer + 1

@@ -482,31 +482,6 @@ def test_with_a_support_that_holds_no_returns_it_fails(tmp_path):
     assert result.evaluation_return < -1_000.0, result
 
 
-class Forever(dm_env.Environment):
-    """Rewards of 1, cut after 10 steps though nothing has ended."""
-
-    def __init__(self, seed):
-        del seed
-        self._time = 0
-
-    def reset(self):
-        self._time = 0
-        return dm_env.restart(np.zeros(1, np.float32))
-
-    def step(self, action):
-        self._time += 1
-        observation = np.full(1, self._time / 10, np.float32)
-        if self._time < 10:
-            return dm_env.transition(1.0, observation)
-        return dm_env.truncation(1.0, observation)
-
-    def observation_spec(self):
-        return dm_env.specs.Array((1,), np.float32)
-
-    def action_spec(self):
-        return dm_env.specs.BoundedArray((1,), np.float32, -1, 1)
-
-
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize('critic', ['categorical', 'scalar'])
@@ -525,7 +500,7 @@ def test_a_time_limit_does_not_lower_values(tmp_path, critic):
     local.run_experiment(
         experiment.ExperimentConfig(
             agent=agent,
-            environment=Forever,
+            environment=fakes.Forever,
             max_actor_steps=None,
             max_learner_steps=3_000,
             evaluation_episodes=1,

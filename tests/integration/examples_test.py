@@ -103,6 +103,19 @@ def test_own_logger_gets_the_rows_of_all_roles(tmp_path):
     assert json.loads(rows[-1])['final'] == 1
 
 
+@pytest.mark.ci_slow
+@pytest.mark.timeout(300)
+def test_demonstrations_are_written_before_the_run_ends(tmp_path):
+    _run('demonstrations.py', tmp_path, '--max-actor-steps=600')
+    (run_dir,) = (tmp_path / 'runs').iterdir()
+    log = (run_dir / 'logs' / 'demonstrator_0.log').read_text()
+    # A vector step more: items are counted a step at a time.
+    assert 2_000 <= int(re.search(r'wrote (\d+) dem', log)[1]) < 2_032
+    status = json.loads((run_dir / 'status.json').read_text())
+    # All count but the first 2,000, which the actor's are among.
+    assert status['counts']['learner_steps'] > 0
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_own_environment_is_solved_and_its_policy_used(tmp_path):

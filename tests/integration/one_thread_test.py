@@ -11,7 +11,8 @@ import pytest
 from repertory.launch import experiment, local
 from repertory.launch.cli import names
 
-_QUIET = experiment.LoggingConfig(tensorboard=False)
+# A row for every step.
+_QUIET = experiment.LoggingConfig(tensorboard=False, period_seconds=1e-9)
 
 
 def _run(folder, agent, environment='catch', lanes=4, **fields):
@@ -96,3 +97,31 @@ def test_a_seed_repeats_what_does_not_depend_on_sampling(tmp_path):
             )
     assert rows[0] == rows[1]
     assert rows[0] != rows[2]
+
+
+def _losses(path):
+    with open(path, newline='') as file:
+        rows = [row for row in csv.DictReader(file) if row['loss']]
+    return {row['learner_steps']: row['loss'] for row in rows}
+
+
+def test_a_seed_repeats_every_loss_of_an_agent_that_samples_nothing(tmp_path):
+    from repertory.agents import impala
+
+    losses = []
+    for index in range(3):
+        _run(
+            tmp_path / str(index),
+            impala.Config(unroll_length=5, batch_size=4, max_queue_size=12),
+            max_actor_steps=None,
+            max_learner_steps=200,
+            evaluation_period_seconds=1e6,
+            seed=max(7, index + 6),  # 7, 7 and 8.
+        )
+        losses.append(_losses(tmp_path / str(index) / 'csv' / 'learner.csv'))
+    # The clock times the rows: now and then one is left out.
+    shared = losses[0].keys() & losses[1].keys() & losses[2].keys()
+    assert len(shared) > 180
+    assert {losses[0][step] == losses[1][step] for step in shared} == {True}
+    last = max(shared, key=int)
+    assert losses[0][last] != losses[2][last]
