@@ -97,6 +97,7 @@ def figures(status: dict[str, Any]) -> dict[str, str]:
     memory = [m['memory_gib'] for m in replays if 'memory_gib' in m]
     first = replays[0] if replays else {}
     lags = [m['policy_lag'] for m in actors if 'policy_lag' in m]
+    running = status['phase'] == progress.PHASES[0]
     return {
         'phase': status['phase']
         + (f' ({status["reason"]})' if status['reason'] else ''),
@@ -118,7 +119,7 @@ def figures(status: dict[str, Any]) -> dict[str, str]:
         ),
         'policy lag': '-' if not lags else f'{_number(max(lags))} learner steps',
         'time': _time(counts['seconds']),
-        'time left': _time(status['seconds_left']),
+        'time left': _time(status['seconds_left'] if running else None),
     }
 
 
@@ -166,6 +167,8 @@ def _mean(metrics: list[dict[str, Any]], name: str) -> float | None:
 def _number(value: float | None) -> str:
     if value is None or math.isnan(value):
         return '-'
+    if math.isinf(value):
+        return f'{value}'
     if value == int(value) or abs(value) >= 1000:
         return f'{value:,.0f}'
     return f'{value:.3g}'

@@ -56,7 +56,7 @@ class LoggingConfig:
     histogram_period_seconds: float | None = None
     """Least seconds between histograms of the parameters in TensorBoard; None: none."""
     video_period_seconds: float | None = None
-    """Least seconds between films of it in TensorBoard, by the extra `video`."""
+    """Least seconds between films of an episode there; needs the extra `video`."""
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
@@ -277,7 +277,7 @@ def check_together(experiment: ExperimentConfig, topology: Topology) -> None:
     if experiment.target_return is not None and not topology.evaluators:
         raise ValueError(
             'evaluators must be >= 1 where target_return is set, got 0; nothing would '
-            'measure the return.'
+            'measure it.'
         )
 
 
@@ -285,16 +285,16 @@ def check_one_thread(topology: Topology) -> None:
     """Refuses a topology that one thread cannot run.
 
     Raises:
-        ValueError: if it has more than one actor, central inference or restarts.
+        ValueError: if it has not one actor, shard and evaluator, or has restarts.
     """
     if topology.restart:
         raise ValueError(
-            f'restart must be empty in one thread, got {topology.restart}; nothing is '
-            'restarted there: launch processes.'
+            f'restart must be empty in one thread, got {topology.restart}; launch '
+            'processes.'
         )
-    laid_out = topology.num_actors, topology.replay_shards, topology.inference
-    if laid_out != (1, 1, 'local'):
+    counts = topology.num_actors, topology.replay_shards, topology.evaluators
+    if (*counts, topology.inference) != (1, 1, 1, 'local'):
         raise ValueError(
-            'num_actors and replay_shards must be 1 in one thread, and inference '
-            f"'local', got {laid_out}; launch a program, or raise envs_per_actor."
+            'num_actors, replay_shards, evaluators must be 1 in one thread, inference '
+            f"'local', got {counts}, {topology.inference!r}; launch a program."
         )

@@ -185,6 +185,7 @@ class _Run:
 
     def finish(self) -> Result:
         self._actor.finish()
+        self._report()
         self._learner.finish()
         evaluation_return = self._evaluator.finish()
         self._coordinator.write_status()

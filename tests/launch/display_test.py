@@ -50,6 +50,17 @@ def test_figures_are_those_of_the_status(status):
     assert figures['time left'] != '-'
 
 
+def test_no_time_is_left_once_a_run_ends(status):
+    status['phase'] = 'exit'
+    assert display.figures(status)['time left'] == '-'
+
+
+def test_a_ratio_without_limit_can_be_shown(status):
+    metrics = status['nodes']['replay_0']['metrics']
+    metrics['samples_per_insert_asked'] = float('inf')
+    assert display.figures(status)['samples per insert'] == '7.96 (asked inf)'
+
+
 def test_a_status_before_the_first_heartbeat_can_be_shown():
     status = coordinator_lib.Coordinator(progress.Budget(actor_steps=5), ['a']).status()
     line = display.summary_line(status)

@@ -6,7 +6,7 @@ import pytest
 
 from repertory.agents import apex_dqn
 from repertory.components.environments import catch
-from repertory.launch import experiment, local
+from repertory.launch import experiment, local, progress
 from tests import fakes
 
 
@@ -38,6 +38,14 @@ def test_an_error_closes_the_environments(tmp_path):
     with pytest.raises(FloatingPointError, match='observation'):
         run(tmp_path / 'run', make)
     assert len(made) > 4 and {*map(id, made)} == {*map(id, closed)}
+
+
+def test_the_last_status_has_the_replay_as_it_ended(tmp_path):
+    result = run(tmp_path / 'run', 'catch', max_actor_steps=900)
+    status = progress.read(tmp_path / 'run' / 'status.json')
+    replay = status['nodes']['replay_0']['metrics']
+    assert replay['size'] > 800
+    assert replay['samples_per_insert'] == result.samples_per_insert > 0
 
 
 def test_evaluations_that_outlast_their_period_leave_time_to_train(tmp_path):

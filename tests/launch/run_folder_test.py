@@ -255,7 +255,9 @@ def test_what_cannot_work_leaves_no_folder(tmp_path):
         with pytest.raises(ValueError, match=message):
             run_folder.open_folder(experiment, topology, path)
     two = experiment_lib.Topology(num_actors=2)
-    with pytest.raises(ValueError, match='num_actors and replay_shards must be 1'):
+    with pytest.raises(
+        ValueError, match='num_actors, replay_shards, evaluators must be 1'
+    ):
         run_folder.open_folder(_experiment(), two, path, one_thread=True)
     again = experiment_lib.Topology(restart=('actor',))
     with pytest.raises(ValueError, match='restart must be empty in one thread'):
