@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import pathlib
 import statistics
@@ -30,19 +29,26 @@ def table() -> str:
     lines = [_row(_COLUMNS), _row(['---'] * len(_COLUMNS))]
     for path in sorted(run.RESULTS.glob('*/result.json')):
         name = path.parent.name
-        baseline = importlib.import_module(f'baselines.{name}')
+        baseline = run.load(name)
         variants = json.loads(path.read_text())['variants']
         lines += [
             line(name, baseline, variant, variants[variant]['seeds'])
             for variant in baseline.VARIANTS
             if variant in variants
         ]
+        peers = path.with_name('peers.json')
+        if peers.exists():
+            record = json.loads(peers.read_text())
+            lines.append(line(name, baseline, record['peer'], record['seeds']))
     return '\n'.join(lines)
 
 
 def line(name: str, baseline: Any, variant: str, rows: list[dict[str, Any]]) -> str:
-    """Returns a row of the table for the seeds of one variant."""
-    experiment, _ = baseline.VARIANTS[variant](0)
+    """Returns a row of the table for the seeds of one variant, or of a peer."""
+    is_peer = variant not in baseline.VARIANTS
+    first = next(iter(baseline.VARIANTS))
+    experiment, _ = baseline.VARIANTS[first if is_peer else variant](0)
+    picture = 'peers' if is_peer else variant
     returns = [row['final_return'] for row in rows]
     reached = [
         row['actor_steps_to_target']
@@ -57,10 +63,10 @@ def line(name: str, baseline: Any, variant: str, rows: list[dict[str, Any]]) -> 
     spread = f'{min(returns):.4g} to {max(returns):.4g}'
     return _row(
         (
-            f'[`{name}`]({name}.py), [{variant}](results/{name}/{variant}.png)',
+            f'[`{name}`]({name}.py), [{variant}](results/{name}/{picture}.png)',
             f'`{experiment.environment_name}`',
             str(len(rows)),
-            f'{experiment.max_actor_steps:,}',
+            f'{max(row["actor_steps"] for row in rows):,}',
             f'{statistics.median(returns):.4g} ({spread})',
             f'{baseline.TARGET:g}',
             steps,

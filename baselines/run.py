@@ -34,16 +34,20 @@ def run_seed(name: str, variant: str, seed: int, run_dir: pathlib.Path) -> None:
     """Runs one variant with one seed in this process."""
     from repertory.launch import local
 
-    baseline = importlib.import_module(f'baselines.{name}')
+    baseline = load(name)
     experiment, topology = baseline.VARIANTS[variant](seed)
     local.run_experiment(experiment, topology, run_dir)
 
 
-def summarize(run_dir: pathlib.Path, target: float) -> dict[str, Any]:
-    """Returns the last and best return, and what it took to reach `target`."""
+def load(name: str) -> Any:
+    """Returns a baseline's module."""
+    return importlib.import_module(f'baselines.{name}')
+
+
+def summarize(evaluator: pathlib.Path, target: float) -> dict[str, Any]:
+    """Returns of a CSV the last and best return, and what it took to reach `target`."""
     from repertory.launch import curves
 
-    evaluator = run_dir / 'csv' / 'evaluator.csv'
     steps, returns = curves.read_curve(evaluator)
     seconds, _ = curves.read_curve(evaluator, x='seconds')
     reached = [i for i, value in enumerate(returns) if value >= target]
@@ -65,7 +69,7 @@ def run_baseline(
     """Runs all seeds of the variants, and writes `results`/NAME/ after each."""
     from repertory.launch import provenance
 
-    baseline = importlib.import_module(f'baselines.{name}')
+    baseline = load(name)
     folder = results / name
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / 'result.json'
@@ -82,11 +86,12 @@ def run_baseline(
                 command = [sys.executable, '-m', 'baselines.run', name]
                 command += ['--one', variant, str(seed), str(run_dir)]
                 subprocess.run(command, check=True)
-                row = {'seed': seed, **summarize(run_dir, baseline.TARGET), **source}
+                evaluator = run_dir / 'csv' / 'evaluator.csv'
+                row = {'seed': seed, **summarize(evaluator, baseline.TARGET), **source}
                 if hasattr(baseline, 'measure'):
                     row |= baseline.measure(run_dir)
                 csv = folder / f'{variant}_seed_{seed}.csv'
-                shutil.copy(run_dir / 'csv' / 'evaluator.csv', csv)
+                shutil.copy(evaluator, csv)
                 part['config'] = json.loads((run_dir / 'config.json').read_text())
                 del part['config']['seed']
             others = [other for other in part['seeds'] if other['seed'] != seed]
@@ -124,7 +129,7 @@ def main() -> None:
         variant, seed, run_dir = args.one
         run_seed(args.name, variant, int(seed), pathlib.Path(run_dir))
         return
-    baseline = importlib.import_module(f'baselines.{args.name}')
+    baseline = load(args.name)
     seeds = args.seeds or list(range(getattr(baseline, 'NUM_SEEDS', 5)))
     run_baseline(args.name, seeds, args.variants or list(baseline.VARIANTS))
 

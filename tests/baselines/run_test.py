@@ -91,3 +91,7 @@ def test_a_row_has_median_range_and_what_it_took():
     assert '0.75 (0.5 to 1)' in line
     assert '1,000, 2 of 3' in line
     assert '70 s' in line
+    peer = report.line('apex_dqn_catch', apex_dqn_catch, 'another, DQN', rows)
+    assert (
+        '[another, DQN](results/apex_dqn_catch/peers.png) | `catch` | 3 | 9 |' in peer
+    )

@@ -1,0 +1,1 @@
+"""Other toolkits' agents on the same tasks: `python -m baselines.peers.run NAME`."""
