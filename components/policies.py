@@ -10,6 +10,7 @@ import dm_env.specs
 import numpy as np
 import sonnet as snt
 import tensorflow as tf
+import tree
 
 from repertory.components import types
 
@@ -25,6 +26,9 @@ class Policy(abc.ABC):
 
     Exploration is part of it. It is batched over lanes, and knows nothing of resets:
     the actor puts `initial_state` back where a lane begins an episode.
+
+    All that differs between roles, and all that is random, is in `draw`: `act` is the
+    same for all roles, and so a server can do it for the lanes of many at once.
     """
 
     @property
@@ -42,49 +46,46 @@ class Policy(abc.ABC):
         del num_lanes
         return ()
 
+    def draw(self, num_lanes: int | tf.Tensor) -> types.Nest:
+        """Returns the role's own numbers for one step [N, ...], as random ones."""
+        del num_lanes
+        return ()
+
     @abc.abstractmethod
+    def act(
+        self, observation: types.Nest, state: types.Nest, draws: types.Nest
+    ) -> PolicyOutput:
+        """Returns the action for each lane."""
+
     def __call__(self, observation: types.Nest, state: types.Nest) -> PolicyOutput:
-        """Returns the action for each lane; runs in a graph."""
-
-    # A server that acts for many actors calls these two in place of `__call__`, which
-    # is `choose(*evaluate(observation, state))`.
-
-    def evaluate(
-        self, observation: types.Nest, state: types.Nest
-    ) -> tuple[types.Nest, types.Nest]:
-        """Returns what actions depend on, and the next state, for lanes of any actors.
-
-        It is the same for all roles, and so can be done for all their lanes at once.
-        Here it leaves everything to `choose`.
-        """
-        return observation, state
-
-    def choose(self, outputs: types.Nest, state: types.Nest) -> PolicyOutput:
-        """Returns the actions of this role's lanes from what `evaluate` returned."""
-        return self(outputs, state)
+        """Returns what `act` does by numbers drawn for this step; runs in a graph."""
+        # An exported policy leaves N open.
+        num_lanes = tf.shape(tree.flatten(observation)[0])[0]
+        return self.act(observation, state, self.draw(num_lanes))
 
 
 def epsilon_greedy(
-    q_values: tf.Tensor, epsilon: tf.Tensor, generator: tf.random.Generator
+    q_values: tf.Tensor, epsilon: tf.Tensor, uniform: tf.Tensor
 ) -> tf.Tensor:
     """Returns actions that are random with a lane's chance epsilon, else greedy.
 
     Args:
         q_values: float32 [N, A].
-        epsilon: float32 [N], or [1] for all lanes; each in [0, 1].
-        generator: makes two numbers a lane and call.
+        epsilon: float32 [N], each in [0, 1].
+        uniform: float32 [N, 2], random numbers in [0, 1).
 
     Returns:
-        int32 [N]; each lane draws for itself.
+        int32 [N]; each lane decides for itself.
     """
-    tf.debugging.assert_shapes([(q_values, ('N', 'A')), (epsilon, ('E',))])
+    tf.debugging.assert_shapes(
+        [(q_values, ('N', 'A')), (epsilon, ('N',)), (uniform, ('N', 2))]
+    )
     num_actions = q_values.shape[1]
-    # An exported policy leaves N open.
-    draws = generator.uniform([2, tf.shape(q_values)[0]])
     greedy = tf.argmax(q_values, axis=-1, output_type=tf.int32)
     # The product can round up to num_actions.
-    random = tf.minimum(tf.cast(draws[0] * num_actions, tf.int32), num_actions - 1)
-    return tf.where(draws[1] < epsilon, random, greedy)
+    random = tf.cast(uniform[:, 0] * num_actions, tf.int32)
+    random = tf.minimum(random, num_actions - 1)
+    return tf.where(uniform[:, 1] < epsilon, random, greedy)
 
 
 class EpsilonGreedyPolicy(Policy):
@@ -122,17 +123,23 @@ class EpsilonGreedyPolicy(Policy):
         scalar = dm_env.specs.Array((), np.float32)
         return {'q_taken': scalar, 'q_max': scalar}
 
-    def __call__(self, observation: types.Nest, state: types.Nest) -> PolicyOutput:
-        return self.choose(*self.evaluate(observation, state))
+    def draw(self, num_lanes: int | tf.Tensor) -> types.Nest:
+        if not self._random:
+            return ()
+        # Drawn as rows: seeds give what they always gave.
+        uniform = tf.transpose(self._generator.uniform([2, num_lanes]))
+        return uniform, tf.broadcast_to(self._epsilon, [num_lanes])
 
-    def evaluate(
-        self, observation: types.Nest, state: types.Nest
-    ) -> tuple[types.Nest, types.Nest]:
+    def _evaluate(self, observation: types.Nest, state: types.Nest) -> tuple:
         return self._network(observation), state
 
-    def choose(self, q_values: tf.Tensor, state: types.Nest) -> PolicyOutput:
-        if self._random:
-            action = epsilon_greedy(q_values, self._epsilon, self._generator)
+    def act(
+        self, observation: types.Nest, state: types.Nest, draws: types.Nest
+    ) -> PolicyOutput:
+        q_values, state = self._evaluate(observation, state)
+        if draws:
+            uniform, epsilon = draws
+            action = epsilon_greedy(q_values, epsilon, uniform)
         else:
             action = tf.argmax(q_values, axis=-1, output_type=tf.int32)
         extras = {
@@ -152,9 +159,7 @@ class RecurrentEpsilonGreedyPolicy(EpsilonGreedyPolicy):
     def initial_state(self, num_lanes: int) -> types.Nest:
         return self._network.initial_state(num_lanes)
 
-    def evaluate(
-        self, observation: types.Nest, state: types.Nest
-    ) -> tuple[types.Nest, types.Nest]:
+    def _evaluate(self, observation: types.Nest, state: types.Nest) -> tuple:
         return self._network.step(observation, state)
 
 
@@ -213,20 +218,18 @@ class DeterministicPolicy(Policy):
     def initial_state(self, num_lanes: int) -> types.Nest:
         return tf.zeros([num_lanes, *self._shape]) if self._has_state else ()
 
-    def __call__(self, observation: types.Nest, state: types.Nest) -> PolicyOutput:
-        return self.choose(*self.evaluate(observation, state))
+    def draw(self, num_lanes: int | tf.Tensor) -> types.Nest:
+        if self._sigma == 0.0:
+            return ()
+        return self._sigma * self._generator.normal([num_lanes, *self._shape])
 
-    def evaluate(
-        self, observation: types.Nest, state: types.Nest
-    ) -> tuple[types.Nest, types.Nest]:
-        features = self._observation(observation)
-        return (features, self._policy(features)), state
-
-    def choose(self, outputs: types.Nest, state: types.Nest) -> PolicyOutput:
-        features, greedy = outputs  # [N, F], [N, *shape]
-        action = greedy
-        if self._sigma > 0.0:
-            noise = self._sigma * self._generator.normal(tf.shape(greedy))
+    def act(
+        self, observation: types.Nest, state: types.Nest, draws: types.Nest
+    ) -> PolicyOutput:
+        features = self._observation(observation)  # [N, F]
+        action = greedy = self._policy(features)  # [N, *shape]
+        if tree.flatten(draws):
+            noise = draws
             if self._has_state:
                 state = noise = (1.0 - self._theta) * state + noise
             action = tf.clip_by_value(greedy + noise, -1.0, 1.0)
@@ -280,20 +283,18 @@ class SoftmaxPolicy(Policy):
     def initial_state(self, num_lanes: int) -> types.Nest:
         return self._network.initial_state(num_lanes)
 
-    def __call__(self, observation: types.Nest, state: types.Nest) -> PolicyOutput:
-        return self.choose(*self.evaluate(observation, state))
+    def draw(self, num_lanes: int | tf.Tensor) -> types.Nest:
+        if self._greedy:
+            return ()
+        return self._generator.uniform([num_lanes, self._num_actions])
 
-    def evaluate(
-        self, observation: types.Nest, state: types.Nest
-    ) -> tuple[types.Nest, types.Nest]:
+    def act(
+        self, observation: types.Nest, state: types.Nest, draws: types.Nest
+    ) -> PolicyOutput:
         (logits, _), state = self._network.step(observation, state)
-        return logits, state
-
-    def choose(self, logits: tf.Tensor, state: types.Nest) -> PolicyOutput:
         score = logits
-        if not self._greedy:
+        if tree.flatten(draws):
             # The largest of logits plus Gumbel noise is a draw from their softmax.
-            draws = self._generator.uniform(tf.shape(logits))
             score = logits - tf.math.log(-tf.math.log(draws))
         action = tf.cast(tf.argmax(score, axis=-1), self._dtype)
         return PolicyOutput(action, {'logits': logits}, state)

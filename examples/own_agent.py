@@ -40,12 +40,15 @@ class BoltzmannPolicy(policies.EpsilonGreedyPolicy):
 
     def __init__(self, network, temperature, action_spec, seed):
         super().__init__(network, [0.0], action_spec, seed)
-        self._temperature = temperature
+        self._temperature, self._num_actions = temperature, action_spec.num_values
 
-    def choose(self, q_values, state):
-        noise = self._generator.uniform(tf.shape(q_values), 1e-6, 1.0 - 1e-6)
-        gumbel = -tf.math.log(-tf.math.log(noise))  # Its argmax is such a draw.
-        action = tf.argmax(q_values / self._temperature + gumbel, axis=-1)
+    def draw(self, num_lanes):
+        noise = self._generator.uniform([num_lanes, self._num_actions], 1e-6, 1 - 1e-6)
+        return -tf.math.log(-tf.math.log(noise))  # Gumbel: its argmax is such a draw.
+
+    def act(self, observation, state, draws):
+        q_values = self._network(observation)
+        action = tf.argmax(q_values / self._temperature + draws, axis=-1)
         extras = {
             'q_taken': tf.gather(q_values, action, batch_dims=1),
             'q_max': tf.reduce_max(q_values, axis=-1),

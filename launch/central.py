@@ -61,8 +61,10 @@ def build_inference(
         variables.VariableClient(
             variable_source,
             policies[0].variables,
-            experiment.agent.variable_update_period,
+            # Each actor's parameters are as old as those of one that fetches its own.
+            experiment.agent.variable_update_period * topology.num_actors,
         ),
-        max_lanes=topology.num_actors * topology.envs_per_actor,
+        # Half of the lanes are stepped while the other half is chosen for.
+        max_lanes=-(-topology.num_actors // 2) * topology.envs_per_actor,
         timeout_seconds=topology.inference_timeout_seconds,
     )

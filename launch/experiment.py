@@ -204,12 +204,12 @@ class Topology:
     envs_per_actor: int = 16
     """Environments that one actor steps in lockstep."""
 
-    environments: Literal['serial', 'processes'] = 'serial'
-    """Steps an actor's environments in its own thread, or in processes of theirs:
-    worth it where one step takes a millisecond or more."""
+    environments: Literal['serial', 'threads', 'processes'] = 'serial'
+    """Steps an actor's environments one by one, or together: those that mostly wait in
+    threads, those that compute for a millisecond or more in processes."""
 
     environment_workers: int | None = None
-    """Such processes an actor; None: one a core. More where steps mostly wait."""
+    """Such processes an actor; None: one a core."""
 
     replay_shards: int = 1
     """Replay servers; actors are spread over them, the learner samples from all. Each
@@ -219,8 +219,8 @@ class Topology:
     """Replay in processes of its own, or in the learner's, which samples faster."""
 
     inference: Literal['local', 'central'] = 'local'
-    """Actors act by parameters of their own, or ask one server, which chooses for many
-    at once: for large networks, on a GPU."""
+    """Actors act by parameters of their own, or ask one server, which chooses for half
+    of them at once while the others step: for large networks, on a GPU."""
 
     inference_timeout_seconds: float = 0.005
     """The longest that a batch of the server is waited for to fill."""
@@ -248,17 +248,17 @@ class Topology:
             checks.check_integer(getattr(self, name), 1, name)
         if self.environment_workers is not None:
             checks.check_integer(self.environment_workers, 1, 'environment_workers')
-        checks.check_member(self.environments, ('serial', 'processes'), 'environments')
+        kinds = 'serial', 'threads', 'processes'
+        checks.check_member(self.environments, kinds, 'environments')
         checks.check_member(self.replay, ('separate', 'learner'), 'replay')
         checks.check_member(self.inference, ('local', 'central'), 'inference')
         checks.check_above(
             self.inference_timeout_seconds, 0, 'inference_timeout_seconds'
         )
         checks.check_integer(self.evaluators, 0, 'evaluators')
-        for group in self.gpu_groups:
-            checks.check_member(group, GROUPS[2:], 'gpu_groups')
-        for group in self.restart:
-            checks.check_member(group, GROUPS, 'restart')
+        for name, groups in (('gpu_groups', GROUPS[2:]), ('restart', GROUPS)):
+            for group in getattr(self, name):
+                checks.check_member(group, groups, name)
         if self.replay_shards > self.num_actors:
             raise ValueError(
                 'replay_shards must be <= num_actors, got '

@@ -14,12 +14,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 import tree
 
-from repertory.components import policies, specs, types, variables
+from repertory.components import joint_policy, policies, specs, types, variables
 
-_ANSWER_SECONDS = 60.0
+# The caller's own time-out is shorter: nobody waits for an answer any longer.
+_ANSWER_SECONDS = 2.0
+_ALIVE_SECONDS = 1.0  # An actor that has not asked for so long is not waited for.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,23 +42,30 @@ class InferenceStatistics:
 
 
 class _Request:
-    def __init__(self, actor: int, run: str, observation: list, first: np.ndarray):
-        self.actor = actor
-        self.run = run
-        self.observation = observation
-        self.first = first
+    """One step of one actor, from its arrival on; the actor's newest one is kept."""
+
+    def __init__(self, actor: int, run: str, step: int):
+        self.actor, self.run, self.step = actor, run, step
+        self.observation: list[np.ndarray] = []
+        self.first = np.zeros(0, bool)
+        self.state: types.Nest = None  # Before it; when it is answered, after it.
         self.arrived = time.monotonic()
         self.answered = threading.Event()
         self.answer: Any = None
         self.error: Exception | None = None
 
+    def refuse(self, error: Exception) -> None:
+        self.error = error
+        self.answered.set()
+
 
 class InferenceServer:
     """Answers `act` from any thread; a context manager.
 
-    A batch is evaluated when `max_lanes` wait, or the first has waited for
-    `timeout_seconds`. What an actor does is what its own policy would do: exploration
-    and random numbers are those of its role.
+    A batch is evaluated when `max_lanes` wait, or all actors that have asked of late,
+    or the first has waited for `timeout_seconds`: in one compiled call, with the
+    exploration and the random numbers of each actor's own role. So an actor does what
+    its own policy would do.
 
     An actor's lanes begin with the policy's initial state when its process is a new
     one; a restart of this server loses the states in the midst of episodes.
@@ -80,17 +88,12 @@ class InferenceServer:
         max_lanes: int,
         timeout_seconds: float,
     ):
-        self._policies = policies_
-        self._spec = environment_spec
         self._num_lanes = num_lanes
         self._client = client
         self._max_lanes = max_lanes
         self._timeout = timeout_seconds
-        self._states: dict[int, tuple[str, types.Nest]] = {}
-        self._evaluate = tf.function(
-            self._evaluate_lanes, input_signature=self._signature(), autograph=False
-        )
-        self._choose = [tf.function(p.choose, autograph=False) for p in policies_]
+        self._policy = joint_policy.JointPolicy(policies_, environment_spec, num_lanes)
+        self._newest: dict[int, _Request] = {}
         self._waiting: dict[int, _Request] = {}
         self._changed = threading.Condition()
         self._closed = False
@@ -106,13 +109,22 @@ class InferenceServer:
         self._thread.start()
 
     def act(
-        self, actor: int, run: str, observation: list[np.ndarray], first: np.ndarray
+        self,
+        actor: int,
+        run: str,
+        step: int,
+        observation: list[np.ndarray],
+        first: np.ndarray,
     ) -> tuple[list[np.ndarray], dict[str, types.Nest], int]:
         """Returns the actions of one actor's lanes; blocks until its batch is done.
+
+        Each step is taken once: who asks for the same one again, as after an answer
+        that was lost, gets the same answer.
 
         Args:
             actor: its index.
             run: names its process.
+            step: calls before this one in that process; 0 for the first.
             observation: leaves [N, ...].
             first: bool [N], where an episode begins.
 
@@ -121,20 +133,25 @@ class InferenceServer:
             one; and the version of the parameters.
 
         Raises:
-            RuntimeError: if the server is closed, or the same actor asks anew.
+            ValueError: if there is no such actor, or the step is an earlier one.
+            RuntimeError: if the server is closed, if another process asks for the same
+                actor meanwhile, or if no answer comes within 2 s.
         """
-        request = _Request(actor, run, observation, np.asarray(first))
         with self._changed:
             if self._closed or self._error is not None:
-                raise RuntimeError('the inference server has ended.')
-            before = self._waiting.pop(actor, None)
-            self._waiting[actor] = request
-            self._changed.notify_all()
-        if before is not None:  # By a call that was given up.
-            before.error = RuntimeError(f'actor {actor} asked again.')
-            before.answered.set()
+                raise RuntimeError(
+                    f'the inference server must be serving to answer actor {actor}, '
+                    f'got {"closed" if self._closed else "failed"}; it has to be '
+                    'started again.'
+                )
+            request = self._newest.get(actor)
+            if request is None or (request.run, request.step) != (run, step):
+                request = self._enqueue(actor, run, step, observation, first)
         if not request.answered.wait(_ANSWER_SECONDS):
-            raise RuntimeError(f'no action was chosen within {_ANSWER_SECONDS:.0f} s.')
+            raise RuntimeError(
+                f'step {step} of actor {actor} must be answered within '
+                f'{_ANSWER_SECONDS:g} s, got no answer; ask for the same step again.'
+            )
         if request.error is not None:
             raise request.error
         return request.answer
@@ -146,7 +163,10 @@ class InferenceServer:
             RuntimeError: if a batch has failed; the server answers no more.
         """
         if self._error is not None:
-            raise RuntimeError('no actions can be chosen.') from self._error
+            raise RuntimeError(
+                'each batch must be answered, got '
+                f'{type(self._error).__name__} in one; its traceback says why.'
+            ) from self._error
         return InferenceStatistics(self._batches, self._lanes)
 
     def close(self) -> None:
@@ -163,98 +183,99 @@ class InferenceServer:
     def __exit__(self, *unused) -> None:
         self.close()
 
-    def _signature(self) -> list:
-        def any_lanes(leaf):
-            return tf.TensorSpec((None, *leaf.shape), leaf.dtype)
-
-        state = tree.map_structure(
-            lambda leaf: tf.TensorSpec((None, *leaf.shape[1:]), leaf.dtype),
-            tree.map_structure(
-                tf.convert_to_tensor, self._policies[0].initial_state(1)
-            ),
-        )
-        observation = tree.map_structure(any_lanes, self._spec.observations)
-        return [observation, tf.TensorSpec((None,), tf.bool), state]
+    def _enqueue(self, actor, run, step, observation, first) -> _Request:
+        if actor not in range(self._policy.num_roles):
+            raise ValueError(
+                f'actor must be in [0, {self._policy.num_roles}), got {actor}; are '
+                'actor and server of one topology?'
+            )
+        last = self._newest.get(actor)
+        request = _Request(actor, run, step)
+        request.observation, request.first = observation, np.asarray(first)
+        if last is None or last.run != run:
+            request.first = np.ones_like(request.first)
+            request.state = self._policy.no_state
+        if last is not None:
+            expected = last.step + 1 if last.run == run else 0
+            if step != expected:
+                raise ValueError(
+                    f'step must be {expected} for actor {actor} of process {run}, got '
+                    f'{step}; it is a call that was given up.'
+                )
+            if last.run == run:
+                request.state, last.state = last.state, None
+            elif self._waiting.pop(actor, None) is not None:
+                last.refuse(
+                    RuntimeError(
+                        f'actor {actor} must be one process, got {run} while '
+                        f'{last.run} waits; that one has been replaced.'
+                    )
+                )
+        self._newest[actor] = self._waiting[actor] = request
+        self._changed.notify_all()
+        return request
 
     def _serve(self) -> None:
         while True:
             batch = self._take_batch()
-            if self._closed:
-                self._refuse(batch, RuntimeError('the server has been closed.'))
-                return
             try:
+                if self._closed:
+                    raise RuntimeError(
+                        'the inference server must be serving to answer, got closed; '
+                        'the run is over, or it has to be started again.'
+                    )
                 self._client.update(len(batch) * self._num_lanes)
                 self._answer(batch)
             except Exception as error:  # `statistics` raises it.
-                self._error = error
-                self._refuse(batch, error)
+                if not self._closed:
+                    self._error = error
+                with self._changed:
+                    late = list(self._waiting.values())
+                for request in (*batch, *late):
+                    request.refuse(error)
                 return
-
-    def _refuse(self, batch: Sequence[_Request], error: Exception) -> None:
-        for request in batch:
-            request.error = error
-            request.answered.set()
 
     def _take_batch(self) -> list[_Request]:
         with self._changed:
             while not self._closed:
                 left = None
                 if self._waiting:
+                    now = time.monotonic()
                     oldest = min(r.arrived for r in self._waiting.values())
-                    left = oldest + self._timeout - time.monotonic()
-                    full = len(self._waiting) * self._num_lanes >= self._max_lanes
-                    if full or left <= 0:
+                    left = oldest + self._timeout - now
+                    lanes = len(self._waiting) * self._num_lanes
+                    if left <= 0 or lanes >= min(self._max_lanes, self._alive(now)):
                         break
                 self._changed.wait(left)
             batch, self._waiting = list(self._waiting.values()), {}
             return batch
 
+    def _alive(self, now: float) -> int:
+        """Returns the lanes of the actors that have asked of late."""
+        since = now - _ALIVE_SECONDS
+        return self._num_lanes * sum(r.arrived > since for r in self._newest.values())
+
     def _answer(self, batch: Sequence[_Request]) -> None:
         lanes = self._num_lanes
-        leaves = zip(*(request.observation for request in batch), strict=True)
-        observation = tree.unflatten_as(
-            self._spec.observations, [np.concatenate(each) for each in leaves]
+        before, action, extras, after = self._policy(
+            [request.actor for request in batch],
+            [request.observation for request in batch],
+            [request.first for request in batch],
+            [request.state for request in batch],
         )
-        first = np.concatenate([request.first for request in batch])
-        states = [self._state_before(request) for request in batch]
-        state = tree.map_structure(lambda *each: tf.concat(each, 0), *states)
-        before, outputs, after = self._evaluate(observation, first, state)
         self._batches += 1
         self._lanes += len(batch) * lanes
+        if tree.flatten(before):
+            extras = {**extras, 'state': before}
         for i, request in enumerate(batch):
 
             def own(leaf, i=i):
                 return leaf[i * lanes : (i + 1) * lanes]
 
-            chosen = self._choose[request.actor](
-                tree.map_structure(own, outputs), tree.map_structure(own, after)
-            )
-            self._states[request.actor] = request.run, chosen.state
-            extras = dict(chosen.extras)
-            if tree.flatten(before):
-                extras['state'] = tree.map_structure(own, before)
+            request.state = tree.map_structure(own, after)
             request.answer = (
-                [leaf.numpy() for leaf in tree.flatten(chosen.action)],
-                tree.map_structure(lambda leaf: leaf.numpy(), extras),
+                [own(leaf) for leaf in tree.flatten(action)],
+                tree.map_structure(own, extras),
                 self._client.version,
             )
             request.answered.set()
-
-    def _state_before(self, request: _Request) -> types.Nest:
-        run, state = self._states.get(request.actor, ('', ()))
-        if run != request.run:
-            return tree.map_structure(
-                tf.convert_to_tensor,
-                self._policies[request.actor].initial_state(self._num_lanes),
-            )
-        return state
-
-    def _evaluate_lanes(self, observation, first, state):
-        def reset(initial, current):
-            lanes = tf.reshape(first, [-1] + [1] * (current.shape.rank - 1))
-            return tf.where(lanes, initial, current)
-
-        policy = self._policies[0]
-        # Read in the graph, since a trainable initial state changes.
-        before = tree.map_structure(reset, policy.initial_state(1), state)
-        return before, *policy.evaluate(observation, before)

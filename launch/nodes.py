@@ -191,9 +191,9 @@ class InferenceNode:
             remote.RemoteVariables(learner, self._control),
         )
 
-    def act(self, packed: bytes) -> Any:
-        """Returns what `InferenceServer.act` does, of its pickled arguments."""
-        return self._server.act(*pickle.loads(packed))
+    def act(self, packed: bytes) -> bytes:
+        """Returns what `InferenceServer.act` does, pickled like its arguments."""
+        return pickle.dumps(self._server.act(*pickle.loads(packed)), protocol=5)
 
     def run(self) -> None:
         """Reports until the run is over."""

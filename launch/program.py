@@ -96,12 +96,12 @@ def _add_actors(
             nodes.InferenceNode,
             plan,
             *handles,
-            # A call blocks until its batch is done.
-            courier_kwargs={'thread_pool_size': topology.num_actors + 4},
+            # A call blocks until its batch is done, at most 2 s; actors call each 1 s.
+            courier_kwargs={'thread_pool_size': 3 * topology.num_actors + 4},
         )
         inference.role = 'inference'
         inference_handle = program.add_node(inference, label='inference')
-        inference_handle.set_client_kwargs(call_timeout=_CALL_SECONDS)
+        inference_handle.set_client_kwargs(call_timeout=1.0)
     for first in range(0, topology.num_actors, topology.actors_per_process):
         indices = range(topology.num_actors)[
             first : first + topology.actors_per_process

@@ -15,6 +15,7 @@ from repertory.components import core
 from repertory.launch import control as control_lib
 
 _GIVE_UP_SECONDS = 120.0
+_PAUSE_SECONDS = 0.1  # Between a call that failed and the next.
 
 
 def call(start: Callable[[], futures.Future], wait: Callable[[float], None]) -> Any:
@@ -39,7 +40,7 @@ def call(start: Callable[[], futures.Future], wait: Callable[[float], None]) -> 
             if waited > _GIVE_UP_SECONDS:
                 raise
             wait(waited)
-            time.sleep(0.1)
+            time.sleep(_PAUSE_SECONDS)
             future = start()
             continue
         wait(waited)
@@ -70,16 +71,44 @@ class RemoteInference:
         actor: int,
         run: str,
     ):
-        """Asks as the actor of index `actor`, in the process that `run` names."""
+        """Asks as the actor of index `actor`, in the process that `run` names.
+
+        Args:
+            client: its calls need a time-out of a second or so, since `control` is
+                asked between two of them whether the run goes on.
+        """
         self._client = client
         self._control = control
         self._actor = actor
         self._run = run
+        self._step = 0
 
     def __call__(self, observation: list[np.ndarray], first: np.ndarray) -> Any:
-        def wait(seconds: float) -> None:
-            self._control.wait('actions from the inference server', seconds)
+        """Returns what `InferenceServer.act` does; asks until there is an answer.
 
+        Raises:
+            core.Stopped: if the run is ending.
+            RuntimeError: if there is none for 120 s.
+        """
         # A call that has arrays among its arguments never reaches a Courier server.
-        packed = pickle.dumps((self._actor, self._run, observation, first))
-        return call(lambda: self._client.futures.act(packed), wait)
+        asked = self._actor, self._run, self._step, observation, first
+        packed = pickle.dumps(asked, protocol=5)
+        begin = time.monotonic()
+        while True:
+            try:
+                # A third of what a future costs. The server knows the step by its
+                # number, and so an answer that was lost may be asked for again.
+                answer = self._client.act(packed)
+                break
+            except Exception as error:  # Courier's own type, for anything at all.
+                waited = time.monotonic() - begin
+                if waited > _GIVE_UP_SECONDS:
+                    raise RuntimeError(
+                        f'the inference server must answer actor {self._actor} within '
+                        f'{_GIVE_UP_SECONDS:g} s, got no answer to step {self._step} '
+                        f'in {waited:.0f} s; its log says why.'
+                    ) from error
+                self._control.wait('actions from the inference server', waited)
+                time.sleep(_PAUSE_SECONDS)
+        self._step += 1
+        return pickle.loads(answer)

@@ -21,7 +21,7 @@ from repertory.components import (
     loggers,
     variables,
 )
-from repertory.components.environments import processes, seeding, vector
+from repertory.components.environments import processes, seeding, threads, vector
 from repertory.components.networks import observations
 from repertory.launch import control as control_lib
 from repertory.launch import (
@@ -91,6 +91,8 @@ def make_environments(
         return processes.ProcessVectorEnvironment(
             factories, topology.environment_workers
         )
+    if topology.environments == 'threads':
+        return threads.ThreadVectorEnvironment([make() for make in factories])
     return vector.SerialVectorEnvironment([make() for make in factories])
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import dm_env
 import numpy as np
@@ -57,17 +57,23 @@ class SerialVectorEnvironment(core.VectorEnvironment):
         self._closed = False
 
     def reset(self) -> types.TimeStep:
-        return self._collect([one.reset() for one in self._environments])
+        return self._collect(self._run([(one.reset, ()) for one in self._environments]))
 
     def step(self, action: types.Nest) -> types.TimeStep:
         rows = self._unstack(action)
         self._num_steps += 1
         return self._collect(
-            [
-                one.reset() if ended else one.step(row)
-                for one, ended, row in zip(self._environments, self._ended, rows)
-            ]
+            self._run(
+                [
+                    (one.reset, ()) if ended else (one.step, (row,))
+                    for one, ended, row in zip(self._environments, self._ended, rows)
+                ]
+            )
         )
+
+    def _run(self, calls: Sequence[tuple[Callable, tuple]]) -> list[dm_env.TimeStep]:
+        """Returns the results of the lanes' calls, in their order."""
+        return [function(*arguments) for function, arguments in calls]
 
     def close(self) -> None:
         if not self._closed:

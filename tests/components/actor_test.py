@@ -38,7 +38,7 @@ class CountingPolicy(policies.Policy):
     def initial_state(self, num_lanes):
         return {'count': tf.fill([num_lanes], 0.5)}
 
-    def __call__(self, observation, state):
+    def act(self, observation, state, draws):
         count = state['count'] + 1.0
         action = tf.cast(observation[:, 0], self._dtype)
         return policies.PolicyOutput(action, {'count': count}, {'count': count})
@@ -129,9 +129,9 @@ def test_the_policy_is_traced_once():
     traces = []
 
     class Traced(CountingPolicy):
-        def __call__(self, observation, state):
+        def act(self, observation, state, draws):
             traces.append(1)
-            return super().__call__(observation, state)
+            return super().act(observation, state, draws)
 
     one = actor.PolicyActor(Traced(), SPEC, 2)
     one.observe_first(timestep((0, 0), 0))
@@ -144,8 +144,8 @@ def test_the_policy_is_traced_once():
 def test_epsilon_greedy_draws_for_each_lane_by_its_own_chance(epsilon):
     lanes, actions = 20_000, 4
     q_values = tf.tile([[0.0, 1.0, 0.0, 0.0]], [lanes, 1])
-    generator = tf.random.Generator.from_seed(3)
-    chosen = policies.epsilon_greedy(q_values, tf.fill([lanes], epsilon), generator)
+    uniform = tf.random.Generator.from_seed(3).uniform([lanes, 2])
+    chosen = policies.epsilon_greedy(q_values, tf.fill([lanes], epsilon), uniform)
     counts = np.bincount(chosen.numpy(), minlength=actions) / lanes
     expected = np.full(actions, epsilon / actions)
     expected[1] += 1 - epsilon

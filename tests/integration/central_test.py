@@ -116,8 +116,7 @@ def test_four_actors_of_eight_sleeping_lanes_are_chosen_for_in_large_batches(tmp
         make_sleeping,
         num_actors=4,
         envs_per_actor=8,
-        environments='processes',
-        environment_workers=8,
+        environments='threads',
         evaluators=0,
     )
     wait_for(run, lambda: actor_steps(tmp_path) > 10_000)

@@ -49,7 +49,7 @@ class _GreedyPolicy(policies.Policy):
     def extras_spec(self):
         return {}
 
-    def __call__(self, observation, state):
+    def act(self, observation, state, draws):
         values = tf.matmul(observation, self._w)
         action = tf.argmax(values, axis=-1, output_type=tf.int32)
         return policies.PolicyOutput(action, {}, state)
@@ -80,7 +80,7 @@ class _CountingPolicy(policies.Policy):
             tf.fill([num_lanes], self._start), {'n': tf.zeros([num_lanes, 2], tf.int64)}
         )
 
-    def __call__(self, observation, state):
+    def act(self, observation, state, draws):
         noise = 0.0 * self._generator.normal([])
         count = state.first + 1.0 + noise
         action = [
