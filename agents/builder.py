@@ -9,7 +9,7 @@ from __future__ import annotations
 import abc
 import dataclasses
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from repertory.components import core, specs, types
 from repertory.replay import rows
@@ -30,6 +30,9 @@ class AgentConfig(abc.ABC):
 
     variable_update_period: int = 100
     """Environment steps of an actor between two parameter fetches."""
+
+    items_hold_all_lanes: ClassVar[bool] = False
+    """Whether an item is of all lanes of its actor, and so replay of as many lanes."""
 
     @abc.abstractmethod
     def make_builder(self) -> Builder:

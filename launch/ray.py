@@ -5,7 +5,6 @@ Data stay on Courier and Reverb, at the addresses of the machines.
 
 from __future__ import annotations
 
-import os
 import pathlib
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -15,7 +14,7 @@ import launchpad as lp
 import ray
 from ray.util import scheduling_strategies
 
-from repertory.launch import addresses, binding, entry, host, placement
+from repertory.launch import addresses, binding, cluster, entry, host, placement
 
 _POLL_SECONDS = 0.3
 _KILL_SECONDS = 3.0
@@ -39,6 +38,7 @@ def make_nodes(
 
     Raises:
         TimeoutError: if a group cannot be placed, naming it and what it needs.
+        ValueError: if this process is connected to another cluster.
     """
     binding.prepare(
         program,
@@ -47,7 +47,7 @@ def make_nodes(
         bind=lambda unused: None,
     )
     named = list(binding.named_nodes(program))
-    _connect(config, [group for _, group, _ in named])
+    cluster.connect(config, [group for _, group, _ in named])
     nodes: list[RayNode] = []
     for name, group, node in named:
         nodes.append(
@@ -66,24 +66,6 @@ def make_nodes(
     _place(nodes, config.place_seconds)
     groups = [group for _, group, _ in named]
     return [watcher.keep(*each) for each in zip(groups, nodes, strict=True)]
-
-
-def _connect(config: placement.RayConfig, groups: Sequence[str]) -> None:
-    if ray.is_initialized():
-        return
-    runtime = {'working_dir': config.working_dir} if config.working_dir else {}
-    quiet: dict[str, Any] = {'log_to_driver': False, 'runtime_env': runtime}
-    if config.address is not None:
-        ray.init(config.address, **quiet)
-        return
-    needed = sum(config.of_group(group)['CPU'] for group in groups)
-    ray.init(
-        'local',  # Not one that happens to run here.
-        num_cpus=max(os.cpu_count() or 1, int(needed) + 1),
-        include_dashboard=False,
-        _node_ip_address='127.0.0.1',
-        **quiet,
-    )
 
 
 def _this_machine() -> str:

@@ -68,7 +68,7 @@ def differences(before: Any, after: Any) -> dict[str, tuple[Any, Any]]:
     }
 
 
-def check_shards(path: pathlib.Path, experiment: Any, topology: Any) -> None:
+def check_replay(path: pathlib.Path, experiment: Any, topology: Any) -> None:
     """Refuses a topology in which a saved replay would be lost in part.
 
     Args:
@@ -76,17 +76,22 @@ def check_shards(path: pathlib.Path, experiment: Any, topology: Any) -> None:
         experiment, topology: that it is to be resumed with.
 
     Raises:
-        ValueError: if it has another number of replay shards.
+        ValueError: if it has another number of replay shards, or of lanes where an
+            item is of all of them.
     """
     if not experiment.checkpoint.replay or not path.exists():
         return
-    saved = json.loads(path.read_text())['replay_shards']
-    if saved != topology.replay_shards:
-        raise ValueError(
-            f'replay_shards must be {saved}, as the replay was saved, got '
-            f'{topology.replay_shards}; keep it, or resume without the replay: '
-            '--checkpoint.no-replay, with --allow-changes.'
-        )
+    names = ['replay_shards'] + [
+        'envs_per_actor'
+    ] * experiment.agent.items_hold_all_lanes
+    saved = json.loads(path.read_text())
+    for name in names:
+        if saved[name] != getattr(topology, name):
+            raise ValueError(
+                f'{name} must be {saved[name]}, as the replay was saved, got '
+                f'{getattr(topology, name)}; keep it, or resume without the replay: '
+                '--checkpoint.no-replay, with --allow-changes.'
+            )
 
 
 def flatten(record: Any, prefix: str = '') -> dict[str, Any]:

@@ -138,10 +138,10 @@ def open_folder(
                 'run_dir must be given to resume, got None; name the folder of a run.'
             )
         check_unfinished(open_run(run_dir), experiment)
+        records.check_replay(RunFolder(run_dir).topology, experiment, topology)
         folder = open_for_resume(
             run_dir, experiment, allow_changes=allow_changes, one_thread=one_thread
         )
-        records.check_shards(folder.topology, experiment, topology)
     else:
         names = {
             'agent': agent_name(experiment.agent),

@@ -52,9 +52,18 @@ class ReplayServer:
         self.table_specs = tuple(table_specs)
         self.port = _free_port(port)
         checkpointer = None
+        saved = checkpoint_dir is not None and any(
+            pathlib.Path(checkpoint_dir).glob('*/DONE')
+        )
+        if restore and not saved:
+            _LOGGER.warning(
+                'replay begins empty: there is no finished checkpoint in %s; what was '
+                'in it is lost, and min_size items have to be inserted anew.',
+                checkpoint_dir or 'any folder, since replay is not checkpointed',
+            )
         if checkpoint_dir is not None:
             folder = pathlib.Path(checkpoint_dir)
-            if not restore and any(folder.glob('*/DONE')):
+            if not restore and saved:
                 raise ValueError(
                     f'checkpoint_dir must be empty where restore is False, got '
                     f'{folder}; name another folder, or restore.'

@@ -74,6 +74,8 @@ class Config(builder.AgentConfig):
     variable_update_period: int = 320
     """Environment steps of an actor between two parameter fetches."""
 
+    items_hold_all_lanes = True
+
     def __post_init__(self):
         checks.choices(self)
         checks.at_least_one(

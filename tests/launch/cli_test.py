@@ -55,6 +55,21 @@ def test_flags_set_the_fields_of_all_configs():
     assert asked.launch == 'threads'
 
 
+def test_threads_that_are_to_be_restarted_are_refused_before_a_folder_is_made(
+    tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    asked = 'train apex-dqn --env catch --launch threads --restart actor learner'
+    with pytest.raises(
+        ValueError,
+        match='restart must be empty where launch is threads, got actor, learner; a th',
+    ):
+        request.parse(asked.split()[1:])
+    assert main.main(asked.split()) != 0
+    assert 'restart must be empty' in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_preset_is_the_default_of_the_other_flags():
     asked = request.parse('apex-dqn --preset paper --env catch --batch-size 32'.split())
     assert asked.experiment.agent == dataclasses.replace(

@@ -46,6 +46,20 @@ def launch(made, run_dir, kept=(), **config):
 ALL = 'coordinator', 'learner', 'actor'
 
 
+@pytest.mark.parametrize('field', ['address', 'working_dir'])
+def test_what_a_connected_process_cannot_have_is_refused(cluster, tmp_path, field):
+    wrong = {'address': '127.0.0.1:1', 'working_dir': str(tmp_path)}
+    made = programs.make_program(tmp_path, actor_steps=50)
+    with pytest.raises(ValueError, match=f'ray.{field} must be .* got {wrong[field]};'):
+        launch(made, tmp_path, **{field: wrong[field]})
+
+
+def test_the_address_of_the_connected_cluster_is_taken(cluster, tmp_path):
+    made = programs.make_program(tmp_path, actor_steps=50)
+    run = launch(made, tmp_path, address=cluster.address)
+    assert run.wait(timeout=90) == launcher.Result(0)
+
+
 def test_a_spent_budget_ends_everything_with_code_0(cluster, tmp_path):
     made = programs.make_program(tmp_path, actor_steps=50)
     run = launch(made, tmp_path)

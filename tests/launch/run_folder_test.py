@@ -9,7 +9,7 @@ import typing
 import numpy as np
 import pytest
 
-from repertory.agents import apex_dqn
+from repertory.agents import apex_dqn, impala
 from repertory.components import checkpointing, specs
 from repertory.launch import experiment as experiment_lib
 from repertory.launch import records, run_folder
@@ -292,6 +292,28 @@ def test_a_resumed_run_keeps_the_shards_of_its_replay(tmp_path):
     run_folder.open_folder(_experiment(), two, folder.path, resume=True)
     without = _experiment(checkpoint=experiment_lib.CheckpointConfig(replay=False))
     run_folder.open_folder(without, one, folder.path, resume=True, allow_changes=True)
+
+
+def test_a_resumed_run_keeps_the_lanes_that_items_are_of(tmp_path):
+    def experiment(**fields):
+        return _experiment(agent=impala.Config(), **fields)
+
+    before, after = (experiment_lib.Topology(envs_per_actor=n) for n in (4, 8))
+    folder = run_folder.open_folder(experiment(), before, tmp_path / 'run')
+    records_before = folder.run.read_text(), folder.topology.read_text()
+    with pytest.raises(
+        ValueError, match='envs_per_actor must be 4, as the replay was saved, got 8; ke'
+    ):
+        run_folder.open_folder(experiment(), after, folder.path, resume=True)
+    assert (folder.run.read_text(), folder.topology.read_text()) == records_before
+    without = experiment(checkpoint=experiment_lib.CheckpointConfig(replay=False))
+    run_folder.open_folder(without, after, folder.path, resume=True, allow_changes=True)
+
+
+def test_items_of_one_lane_are_resumed_with_any_number_of_lanes(tmp_path):
+    before, after = (experiment_lib.Topology(envs_per_actor=n) for n in (4, 8))
+    folder = run_folder.open_folder(_experiment(), before, tmp_path / 'run')
+    run_folder.open_folder(_experiment(), after, folder.path, resume=True)
 
 
 def test_other_settings_are_let_in_if_asked_for(tmp_path):

@@ -133,6 +133,16 @@ def test_checkpoint_brings_back_items_priorities_and_counts(serve, tmp_path):
     assert {s.info.key for s in sample(client, 3)} <= keys
 
 
+@pytest.mark.parametrize('keeps', [True, False])
+def test_replay_that_has_nothing_to_restore_says_so(serve, tmp_path, caplog, keeps):
+    folder = tmp_path if keeps else None
+    serve(UNLIMITED, checkpoint_dir=folder)
+    assert 'begins empty' not in caplog.text  # A new one is to be empty.
+    serve(UNLIMITED, checkpoint_dir=folder, restore=True)
+    assert 'replay begins empty: there is no finished checkpoint in ' in caplog.text
+    assert (str(tmp_path) if keeps else 'not checkpointed') in caplog.text
+
+
 def test_counts_go_on_after_a_restore(serve, tmp_path):
     spec = make_spec(max_size=3, rate_limit=limits.RateLimit())
     first = serve(spec, checkpoint_dir=tmp_path)
