@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from repertory.launch import experiment as experiment_lib
 
 
 def check_integer(value: Any, least: int, name: str) -> None:
@@ -34,4 +37,45 @@ def check_installed(package: str, extra: str, name: str) -> None:
         raise ValueError(
             f'{name} needs the package {package}, which is absent; '
             f"pip install 'repertory[{extra}]'."
+        )
+
+
+def check_together(
+    experiment: experiment_lib.ExperimentConfig, topology: experiment_lib.Topology
+) -> None:
+    """Refuses what cannot work of an experiment and a topology together.
+
+    Raises:
+        ValueError: saying what does not fit.
+    """
+    experiment.agent.check_lanes(topology.envs_per_actor)
+    if experiment.target_return is not None and not topology.evaluators:
+        raise ValueError(
+            'evaluators must be >= 1 where target_return is set, got 0; nothing would '
+            'measure it.'
+        )
+
+
+def check_one_thread(topology: experiment_lib.Topology) -> None:
+    """Refuses a topology that one thread cannot run.
+
+    Raises:
+        ValueError: if it has not one actor, shard and evaluator, or has relays or
+            restarts.
+    """
+    if topology.restart:
+        raise ValueError(
+            f'restart must be empty in one thread, got {topology.restart}; launch '
+            'processes.'
+        )
+    if topology.variable_relays:
+        raise ValueError(
+            f'variable_relays must be 0 in one thread, got {topology.variable_relays}; '
+            'its actor asks the learner directly: launch a program.'
+        )
+    counts = topology.num_actors, topology.replay_shards, topology.evaluators
+    if (*counts, topology.inference) != (1, 1, 1, 'local'):
+        raise ValueError(
+            'num_actors, replay_shards, evaluators must be 1 in one thread, inference '
+            f"'local', got {counts}, {topology.inference!r}; launch a program."
         )

@@ -17,7 +17,7 @@ from repertory.launch import checks, placement, restarts
 
 EnvironmentFactory = Callable[[int], dm_env.Environment]
 NetworksFactory = Callable[[specs.EnvironmentSpec], builder.Networks]
-GROUPS = 'coordinator', 'replay', 'learner', 'inference', 'actor', 'evaluator'
+GROUPS = tuple('coordinator replay relay learner inference actor evaluator'.split())
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -225,6 +225,10 @@ class Topology:
     inference_timeout_seconds: float = 0.005
     """The longest that a batch of the server is waited for to fill."""
 
+    variable_relays: int = 0
+    """Processes that pass the learner's parameters on to the actors, which are spread
+    over them: for many actors. None: each asks the learner."""
+
     evaluators: int = 1
     """Evaluators that run beside the actors; each plays evaluations of its own. Plots
     and sweeps show their mean."""
@@ -234,7 +238,8 @@ class Topology:
 
     restart: tuple[str, ...] = ()
     """Groups of processes that are started again when they fail; the failure of any
-    other ends the run. coordinator, replay, learner, inference, actor, evaluator."""
+    other ends the run. coordinator, replay, relay, learner, inference, actor,
+    evaluator."""
 
     restart_policy: restarts.RestartPolicy = restarts.RestartPolicy()
     """How often they are."""
@@ -256,7 +261,18 @@ class Topology:
             self.inference_timeout_seconds, 0, 'inference_timeout_seconds'
         )
         checks.check_integer(self.evaluators, 0, 'evaluators')
-        for name, groups in (('gpu_groups', GROUPS[2:]), ('restart', GROUPS)):
+        checks.check_integer(self.variable_relays, 0, 'variable_relays')
+        if self.variable_relays > self.num_actors:
+            raise ValueError(
+                'variable_relays must be <= num_actors, got '
+                f'{self.variable_relays} > {self.num_actors}; nobody asks the rest.'
+            )
+        if self.variable_relays and self.inference == 'central':
+            raise ValueError(
+                "variable_relays must be 0 where inference is 'central', got "
+                f'{self.variable_relays}; actors have no parameters there.'
+            )
+        for name, groups in (('gpu_groups', GROUPS[3:]), ('restart', GROUPS)):
             for group in getattr(self, name):
                 checks.check_member(group, groups, name)
         if self.replay_shards > self.num_actors:
@@ -265,36 +281,3 @@ class Topology:
                 f'{self.replay_shards} > {self.num_actors}; a shard without an actor '
                 'stays empty, and sampling from it waits for ever.'
             )
-
-
-def check_together(experiment: ExperimentConfig, topology: Topology) -> None:
-    """Refuses what cannot work of an experiment and a topology together.
-
-    Raises:
-        ValueError: saying what does not fit.
-    """
-    experiment.agent.check_lanes(topology.envs_per_actor)
-    if experiment.target_return is not None and not topology.evaluators:
-        raise ValueError(
-            'evaluators must be >= 1 where target_return is set, got 0; nothing would '
-            'measure it.'
-        )
-
-
-def check_one_thread(topology: Topology) -> None:
-    """Refuses a topology that one thread cannot run.
-
-    Raises:
-        ValueError: if it has not one actor, shard and evaluator, or has restarts.
-    """
-    if topology.restart:
-        raise ValueError(
-            f'restart must be empty in one thread, got {topology.restart}; launch '
-            'processes.'
-        )
-    counts = topology.num_actors, topology.replay_shards, topology.evaluators
-    if (*counts, topology.inference) != (1, 1, 1, 'local'):
-        raise ValueError(
-            'num_actors, replay_shards, evaluators must be 1 in one thread, inference '
-            f"'local', got {counts}, {topology.inference!r}; launch a program."
-        )

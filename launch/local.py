@@ -8,10 +8,10 @@ import os
 import time
 
 from repertory.components import core
+from repertory.launch import checks, progress, quiet, run_folder, wiring
 from repertory.launch import control as control_lib
 from repertory.launch import coordinator as coordinator_lib
 from repertory.launch import experiment as experiment_lib
-from repertory.launch import progress, quiet, run_folder, wiring
 from repertory.replay import budget
 
 
@@ -57,8 +57,8 @@ def run_experiment(
         ValueError: if there is more than one actor or shard.
     """
     topology = topology or experiment_lib.Topology()
-    experiment_lib.check_one_thread(topology)
-    experiment_lib.check_together(experiment, topology)
+    checks.check_one_thread(topology)
+    checks.check_together(experiment, topology)
     folder = (
         run_dir
         if isinstance(run_dir, run_folder.RunFolder)

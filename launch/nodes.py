@@ -162,7 +162,7 @@ class LearnerNode:
             plan.run_dir,
             plan.resumes,
         )
-        self.get_variables = self._worker.get_variables
+        self.get_variables = remote.versioned(self._worker)
 
     def run(self) -> None:
         threads = [

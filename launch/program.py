@@ -7,6 +7,7 @@ Each node's function runs in the node's own process, and builds there what
 
 from __future__ import annotations
 
+import itertools
 import os
 import pathlib
 from collections.abc import Sequence
@@ -15,7 +16,7 @@ from typing import Any
 import launchpad as lp
 
 from repertory.components import core
-from repertory.launch import experiment, nodes, progress, restarts
+from repertory.launch import checks, experiment, nodes, progress, relays, restarts
 
 _CALL_SECONDS = 10.0
 
@@ -28,8 +29,8 @@ def make_program(
 ) -> lp.Program:
     """Returns the program; nothing runs yet.
 
-    Its groups: coordinator, replay, learner, actor, evaluator, maybe inference; with
-    `topology.replay == 'learner'` the learner's node serves replay too.
+    Its groups: coordinator, replay, learner, actor, evaluator, maybe inference, maybe
+    relay; with `topology.replay == 'learner'` the learner's node serves replay too.
 
     Args:
         config: what is run.
@@ -40,17 +41,15 @@ def make_program(
     Raises:
         ValueError: if the experiment and the topology do not fit each other.
     """
-    experiment.check_together(config, topology)
+    checks.check_together(config, topology)
     plan = nodes.Plan(config, topology, str(pathlib.Path(run_dir).absolute()), resume)
     program = lp.Program(config.environment_name)
     replay_roles = [f'replay_{i}' for i in range(topology.replay_shards)]
     addresses = [lp.Address() for _ in replay_roles]
-    actor_roles = [core.Role(actor_index=i).name for i in range(topology.num_actors)]
-    evaluator_roles = [
-        core.Role(actor_index=i, evaluation=True).name
-        for i in range(topology.evaluators)
-    ]
-    roles = [*replay_roles, 'learner', *evaluator_roles, *actor_roles]
+    actor_roles = _names(topology.num_actors)
+    evaluator_roles = _names(topology.evaluators, evaluation=True)
+    relay_roles = [f'relay_{i}' for i in range(topology.variable_relays)]
+    roles = [*replay_roles, 'learner', *relay_roles, *evaluator_roles, *actor_roles]
     roles += ['inference'] * (topology.inference == 'central')
     patience = progress.RESTARTING if topology.restart else progress.STANDARD
     told = progress.budget_of(config), roles, plan.run_dir, resume, patience
@@ -74,7 +73,7 @@ def make_program(
     learner_handle.set_client_kwargs(call_timeout=_CALL_SECONDS)
 
     handles = learner_handle, coordinator_handle
-    _add_actors(program, plan, addresses, handles)
+    _add_actors(program, plan, addresses, handles, relay_roles)
     for index, role in enumerate(evaluator_roles):
         node = lp.PyNode(nodes.run_evaluator, plan, index, *handles)
         node.role = role
@@ -82,13 +81,28 @@ def make_program(
     return program
 
 
+def _names(number: int, evaluation: bool = False) -> list[str]:
+    roles = [core.Role(actor_index=i, evaluation=evaluation) for i in range(number)]
+    return [role.name for role in roles]
+
+
+def _add_relay(program: lp.Program, role: str, learner: Any, coordinator: Any) -> Any:
+    """Adds a relay of the learner's parameters, and returns its handle."""
+    node = lp.CourierNode(relays.RelayNode, role, learner, coordinator)
+    node.role = role
+    handle = program.add_node(node, label='relay')
+    handle.set_client_kwargs(call_timeout=_CALL_SECONDS)
+    return handle
+
+
 def _add_actors(
     program: lp.Program,
     plan: nodes.Plan,
     addresses: Sequence[lp.Address],
     handles: tuple[Any, Any],
+    relay_roles: Sequence[str],
 ) -> None:
-    """Adds the actors' nodes, and the inference server if they are to ask one."""
+    """Adds the actors' nodes, and what stands between them and the learner."""
     topology = plan.topology
     inference_handle = None
     if topology.inference == 'central':
@@ -102,12 +116,16 @@ def _add_actors(
         inference.role = 'inference'
         inference_handle = program.add_node(inference, label='inference')
         inference_handle.set_client_kwargs(call_timeout=1.0)
+    learner, coordinator = handles
+    passed_on = [_add_relay(program, role, *handles) for role in relay_roles]
+    sources = itertools.cycle(passed_on or [learner])
     for first in range(0, topology.num_actors, topology.actors_per_process):
         indices = range(topology.num_actors)[
             first : first + topology.actors_per_process
         ]
         own = {index: addresses[index % len(addresses)] for index in indices}
-        node = lp.PyNode(nodes.run_actors, plan, own, *handles, inference_handle)
+        served = next(sources), coordinator, inference_handle
+        node = lp.PyNode(nodes.run_actors, plan, own, *served)
         node.roles = [core.Role(actor_index=index).name for index in indices]
         node.role = '-'.join(dict.fromkeys((node.roles[0], node.roles[-1])))
         program.add_node(node, label='actor')
@@ -138,6 +156,7 @@ def process_environments(topology: experiment.Topology) -> dict[str, dict[str, s
     environments = {
         'coordinator': {**hidden, **single},
         'replay': hidden,
+        'relay': {**hidden, **single},
         'learner': hidden,
         'inference': hidden,
         'actor': {**hidden, **single},

@@ -46,19 +46,43 @@ def call(start: Callable[[], futures.Future], wait: Callable[[float], None]) -> 
         wait(waited)
 
 
+def versioned(
+    source: core.VariableSource,
+) -> Callable[[int], tuple[int, Sequence[np.ndarray]]]:
+    """Returns what a node serves as `get_variables`.
+
+    It takes the version that the caller has, and returns that of `source` with its
+    arrays, or with none where the two are the same.
+    """
+
+    def get_variables(known: int) -> tuple[int, Sequence[np.ndarray]]:
+        version, arrays = source.get_variables()
+        return version, () if version == known else arrays
+
+    return get_variables
+
+
 class RemoteVariables(core.VariableSource):
-    """The learner's parameters over Courier."""
+    """The learner's parameters, or a relay's, over Courier.
+
+    Arrays are sent only where there are newer ones.
+    """
 
     def __init__(self, client: lp.CourierClient, control: control_lib.NodeControl):
         self._client = client
         self._control = control
+        self._newest: tuple[int, Sequence[np.ndarray]] = -1, ()
 
     def get_variables(self) -> tuple[int, Sequence[np.ndarray]]:
         def wait(seconds: float) -> None:
             if self._control.phase != 'final_evaluation':
                 self._control.wait('parameters from the learner', seconds)
 
-        return call(self._client.futures.get_variables, wait)
+        known = self._newest[0]
+        answer = call(lambda: self._client.futures.get_variables(known), wait)
+        if answer[0] != known:
+            self._newest = answer
+        return self._newest
 
 
 class RemoteInference:

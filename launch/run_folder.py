@@ -12,8 +12,8 @@ from collections.abc import Collection
 from typing import IO, Any
 
 from repertory.components import checkpointing
+from repertory.launch import checks, progress, provenance, records, scripts
 from repertory.launch import experiment as experiment_lib
-from repertory.launch import progress, provenance, records, scripts
 
 # What a resumed run may change without being asked: when it ends, what it shows.
 MAY_CHANGE = (
@@ -128,9 +128,9 @@ def open_folder(
         FileExistsError: if there is something in `run_dir` and it is not resumed.
     """
     scripts.refuse_to_run()
-    experiment_lib.check_together(experiment, topology)
+    checks.check_together(experiment, topology)
     if one_thread:
-        experiment_lib.check_one_thread(topology)
+        checks.check_one_thread(topology)
     experiment.agent.check_spec(experiment.environment_spec())
     if resume:
         if run_dir is None:

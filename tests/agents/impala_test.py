@@ -16,7 +16,7 @@ from repertory.components import actor, core, environment_loop, specs, types
 from repertory.components.environments import vector
 from repertory.components.losses import policy_gradient
 from repertory.components.networks import heads, memory, observations, recurrent, torsos
-from repertory.launch import experiment, local
+from repertory.launch import checks, experiment, local
 from repertory.replay import prefetching, server
 from tests import fakes
 
@@ -435,10 +435,10 @@ def test_a_setting_that_cannot_work_is_refused(change, message):
 def test_lanes_that_do_not_fit_are_refused_before_anything_starts(lanes, message):
     run = experiment.ExperimentConfig(agent=config.Config(), environment='catch')
     with pytest.raises(ValueError, match=message):
-        experiment.check_together(run, experiment.Topology(envs_per_actor=lanes))
+        checks.check_together(run, experiment.Topology(envs_per_actor=lanes))
     queue = dataclasses.replace(run, agent=config.Config(max_queue_size=20))
     with pytest.raises(ValueError, match='max_queue_size must be >= .* = 48, got 20'):
-        experiment.check_together(queue, experiment.Topology(envs_per_actor=16))
+        checks.check_together(queue, experiment.Topology(envs_per_actor=16))
 
 
 def test_continuous_actions_are_refused_with_the_remedy():

@@ -1,5 +1,9 @@
 """Layouts of a program, each of which learns Catch as processes."""
 
+import os
+import signal
+import time
+
 import numpy as np
 import pytest
 
@@ -10,7 +14,7 @@ from repertory.launch import launcher, program, progress
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 
-def run(tmp_path, **topology):
+def run(tmp_path, while_it_runs=lambda started: None, **topology):
     experiment = experiment_lib.ExperimentConfig(
         agent=config.Config(min_replay_size=500, learning_rate=1e-3),
         environment='catch',
@@ -23,10 +27,15 @@ def run(tmp_path, **topology):
     layout = experiment_lib.Topology(envs_per_actor=8, **topology)
     made = program.make_program(experiment, layout, tmp_path)
     started = launcher.launch(
-        made, 'processes', tmp_path, program.process_environments(layout)
+        made,
+        'processes',
+        tmp_path,
+        program.process_environments(layout),
+        program.restart_policies(layout),
     )
     names = [node.name for node in started.nodes]
     try:
+        while_it_runs(started)
         result = started.wait(timeout=240)
     finally:
         started.kill()
@@ -62,3 +71,33 @@ def test_replay_in_the_learner_two_actors_a_process_and_two_evaluators(tmp_path)
     for role in 'actor_0', 'actor_1', 'actor_2', 'evaluator', 'evaluator_1':
         assert np.isfinite(status['nodes'][role]['metrics']['episode_return'])
         assert (tmp_path / 'csv' / f'{role}.csv').exists()
+
+
+def test_relays_serve_the_actors_and_come_back_when_they_die(tmp_path):
+    def version(actor):
+        status = progress.read(tmp_path / 'status.json').get('nodes', {})
+        metrics = status.get(actor, {}).get('metrics', {})
+        return metrics.get('policy_version', -1)
+
+    def kill_one(started):
+        def wait_for(condition):
+            end = time.monotonic() + 90
+            while not condition():
+                assert started.alive and time.monotonic() < end
+                time.sleep(0.1)
+
+        wait_for(lambda: version('actor_0') > 0)
+        pids = {node.name: node.pid for node in started.nodes}
+        os.kill(pids['relay_0'], signal.SIGKILL)
+        # What it acts with then has come through the relay that came back.
+        before = progress.read(tmp_path / 'status.json')['counts']['learner_steps']
+        wait_for(lambda: version('actor_0') > before)
+
+    names, _ = run(
+        tmp_path,
+        kill_one,
+        num_actors=3,
+        variable_relays=2,
+        restart=('relay',),
+    )
+    assert {'relay_0', 'relay_1'} <= set(names)

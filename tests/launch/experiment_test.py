@@ -3,6 +3,7 @@ import dataclasses
 import pytest
 
 from repertory.agents import builder
+from repertory.launch import checks
 from repertory.launch import experiment as experiment_lib
 
 
@@ -52,6 +53,13 @@ def test_an_experiment_that_cannot_work_is_refused(fields, error, message):
         ({'gpu_groups': ('actors',)}, "gpu_groups must be one of .* got 'actors'"),
         ({'restart': ('actors',)}, "restart must be one of .* got 'actors'"),
         ({'replay_shards': 2}, 'replay_shards must be <= num_actors, got 2 > 1'),
+        ({'environments': 'far'}, "environments must be one of 'serial', 'threads', "),
+        ({'variable_relays': -1}, 'variable_relays must be >= 0, got -1'),
+        ({'variable_relays': 2}, 'variable_relays must be <= num_actors, got 2 > 1'),
+        (
+            {'variable_relays': 1, 'inference': 'central'},
+            "variable_relays must be 0 where inference is 'central', got 1; actors",
+        ),
     ],
 )
 def test_a_topology_that_cannot_work_is_refused(fields, message):
@@ -61,9 +69,16 @@ def test_a_topology_that_cannot_work_is_refused(fields, message):
 
 def test_a_target_return_needs_an_evaluator():
     with pytest.raises(ValueError, match='evaluators must be >= 1 where target_return'):
-        experiment_lib.check_together(
+        checks.check_together(
             make(target_return=0.5), experiment_lib.Topology(evaluators=0)
         )
+
+
+def test_one_thread_has_no_relays():
+    with pytest.raises(
+        ValueError, match='variable_relays must be 0 in one thread, got'
+    ):
+        checks.check_one_thread(experiment_lib.Topology(variable_relays=1))
 
 
 def test_environments_come_from_a_name_or_a_function():
