@@ -10,10 +10,8 @@ import tree
 
 from repertory.components import compiled, core, policies, specs, types, variables
 
-Ask = Callable[
-    [list[np.ndarray], np.ndarray],
-    tuple[list[np.ndarray], dict[str, types.Nest], int],
-]
+Answer = tuple[list[np.ndarray], dict[str, types.Nest], int]
+Ask = Callable[[list[np.ndarray], np.ndarray], Callable[[], Answer]]
 
 
 class _RecordingActor(core.Actor):
@@ -167,15 +165,16 @@ class PolicyActor(_RecordingActor):
 class RemoteActor(_RecordingActor):
     """Asks what to do for all lanes at once; has neither policy nor parameters.
 
-    The rows handed to the adder are those of a `PolicyActor`.
+    It asks as soon as it has observed, and records the row before while it waits. The
+    rows handed to the adder are those of a `PolicyActor`.
 
     Attributes:
         version: learner steps of the parameters that the last actions came from.
 
     Args:
         ask: takes the leaves of the observation [N, ...] and whether each lane is at
-            its FIRST step, bool [N]; returns the leaves of the action [N, ...], the
-            extras [N, ...] by name, and the version.
+            its FIRST step, bool [N]; returns at once what waits for the answer: the
+            leaves of the action [N, ...], the extras [N, ...] by name, and the version.
         environment_spec: of one lane.
         num_lanes: N, at least 1.
         adder: takes the rows.
@@ -190,11 +189,33 @@ class RemoteActor(_RecordingActor):
     ):
         super().__init__(environment_spec, num_lanes, adder)
         self._ask = ask
+        self._wait_for_answer: Callable[[], Answer] | None = None
         self.version = -1
 
+    def observe_first(self, timestep: types.TimeStep) -> None:
+        if self._wait_for_answer is not None:
+            self._wait_for_answer()  # To a step that is not taken any more.
+        super().observe_first(timestep)
+        self._begin_to_ask(timestep)
+
+    def observe(self, action: types.Nest, next_timestep: types.TimeStep) -> None:
+        self._current_step()
+        self._begin_to_ask(next_timestep)
+        super().observe(action, next_timestep)
+
+    def _begin_to_ask(self, timestep: types.TimeStep) -> None:
+        first = timestep.step_type == types.StepType.FIRST
+        self._wait_for_answer = self._ask(tree.flatten(timestep.observation), first)
+
     def select_action(self, observation: types.Nest) -> types.Nest:
-        first = self._current_step().step_type == types.StepType.FIRST
-        leaves, self._extras, self.version = self._ask(tree.flatten(observation), first)
+        self._current_step()
+        if self._wait_for_answer is None:
+            raise RuntimeError(
+                'observe must be called between two calls of select_action, got none; '
+                'the server has taken the step already.'
+            )
+        leaves, self._extras, self.version = self._wait_for_answer()
+        self._wait_for_answer = None
         self._note_version(self.version)
         action = tree.unflatten_as(self._spec.actions, leaves)
         if not self._checked:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 import tensorflow as tf
 import tree
 
-from repertory.components import policies, specs, types
+from repertory.components import compiled, policies, specs, types
 
 _STEPS = 16  # Of random numbers that one call draws: it costs more than they do.
 
@@ -41,15 +42,14 @@ class JointPolicy:
         self._policy = policies_[0]
         self._spec = environment_spec
         self._draw = [
-            tf.function(
-                lambda p=p: _draw_steps(p, num_lanes), autograph=False
-            ).get_concrete_function()
-            for p in policies_
+            compiled.Compiled(functools.partial(_draw_steps, policy, num_lanes), [])
+            for policy in policies_
         ]
-        drawn = [draw.structured_outputs for draw in self._draw]
+        # Also the first of each, since they are drawn in order.
+        drawn = [draw() for draw in self._draw]
         for role, other in enumerate(drawn):
             _check_draws(role, drawn[0], other)
-        self._drawn: dict[int, Iterator[types.Nest]] = {}
+        self._drawn = [_split(each) for each in drawn]
         state = tree.map_structure(
             tf.convert_to_tensor, self._policy.initial_state(num_lanes)
         )
@@ -60,9 +60,9 @@ class JointPolicy:
         def lanes(leaf, dimensions: int) -> tf.TensorSpec:
             return tf.TensorSpec((None, *leaf.shape[dimensions:]), leaf.dtype)
 
-        self._step = tf.function(
+        self._step = compiled.Compiled(
             self._step_lanes,
-            input_signature=[
+            [
                 tree.map_structure(
                     lambda x: lanes(x, 0), environment_spec.observations
                 ),
@@ -70,8 +70,7 @@ class JointPolicy:
                 tree.map_structure(lambda x: lanes(x, 1), state),
                 tree.map_structure(lambda x: lanes(x, 2), drawn[0]),
             ],
-            autograph=False,
-        ).get_concrete_function()
+        )
 
     def __call__(
         self,
@@ -96,8 +95,8 @@ class JointPolicy:
             ValueError: if the leaves of an observation are not those of the spec.
         """
 
-        def join(*leaves: np.ndarray) -> tf.Tensor:
-            return tf.constant(np.concatenate(leaves))
+        def join(*leaves: np.ndarray) -> np.ndarray:
+            return np.concatenate(leaves)
 
         columns = zip(*observations, strict=True)
         outputs = self._step(
@@ -111,12 +110,9 @@ class JointPolicy:
         return tree.map_structure(lambda tensor: tensor.numpy(), outputs)
 
     def _next_draws(self, role: int) -> types.Nest:
-        for draws in self._drawn.get(role, ()):
+        for draws in self._drawn[role]:
             return draws
-        block = tree.map_structure(lambda leaf: leaf.numpy(), self._draw[role]())
-        self._drawn[role] = iter(
-            [tree.map_structure(lambda x, i=i: x[i], block) for i in range(_STEPS)]
-        )
+        self._drawn[role] = _split(self._draw[role]())
         return next(self._drawn[role])
 
     def _step_lanes(self, observation, first, state, draws):
@@ -134,6 +130,13 @@ def _draw_steps(policy: policies.Policy, num_lanes: int) -> types.Nest:
     """Returns the draws of single steps, stacked [_STEPS, N, ...]."""
     steps = [policy.draw(num_lanes) for _ in range(_STEPS)]
     return tree.map_structure(lambda *each: tf.stack(each), *steps)
+
+
+def _split(drawn: types.Nest) -> Iterator[types.Nest]:
+    arrays = tree.map_structure(lambda leaf: leaf.numpy(), drawn)
+    return iter(
+        [tree.map_structure(lambda x, i=i: x[i], arrays) for i in range(_STEPS)]
+    )
 
 
 def _check_draws(role: int, first: types.Nest, other: types.Nest) -> None:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import functools
 import pickle
 import time
 from collections.abc import Callable, Sequence
 from concurrent import futures
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import launchpad as lp
 import numpy as np
 
 from repertory.components import core
 from repertory.launch import control as control_lib
+
+if TYPE_CHECKING:
+    from repertory.components import actor as actor_lib
 
 _GIVE_UP_SECONDS = 120.0
 _PAUSE_SECONDS = 0.1  # Between a call that failed and the next.
@@ -107,32 +111,38 @@ class RemoteInference:
         self._run = run
         self._step = 0
 
-    def __call__(self, observation: list[np.ndarray], first: np.ndarray) -> Any:
-        """Returns what `InferenceServer.act` does; asks until there is an answer.
+    def __call__(
+        self, observation: list[np.ndarray], first: np.ndarray
+    ) -> Callable[[], actor_lib.Answer]:
+        """Asks, and returns at once what waits for the answer.
 
-        Raises:
-            core.Stopped: if the run is ending.
-            RuntimeError: if there is none for 120 s.
+        That asks again as long as there is none, and raises `core.Stopped` if the run
+        is ending, RuntimeError if there is none for 120 s.
         """
         # A call that has arrays among its arguments never reaches a Courier server.
         asked = self._actor, self._run, self._step, observation, first
         packed = pickle.dumps(asked, protocol=5)
+        answer = self._client.futures.act(packed)
+        wait = functools.partial(self._wait_for, answer, packed, self._step)
+        self._step += 1
+        return wait
+
+    def _wait_for(
+        self, answer: futures.Future, packed: bytes, step: int
+    ) -> actor_lib.Answer:
         begin = time.monotonic()
         while True:
             try:
-                # A third of what a future costs. The server knows the step by its
-                # number, and so an answer that was lost may be asked for again.
-                answer = self._client.act(packed)
-                break
+                return pickle.loads(answer.result())
             except Exception as error:  # Courier's own type, for anything at all.
                 waited = time.monotonic() - begin
                 if waited > _GIVE_UP_SECONDS:
                     raise RuntimeError(
                         f'the inference server must answer actor {self._actor} within '
-                        f'{_GIVE_UP_SECONDS:g} s, got no answer to step {self._step} '
-                        f'in {waited:.0f} s; its log says why.'
+                        f'{_GIVE_UP_SECONDS:g} s, got no answer to step {step} in '
+                        f'{waited:.0f} s; its log says why.'
                     ) from error
                 self._control.wait('actions from the inference server', waited)
                 time.sleep(_PAUSE_SECONDS)
-        self._step += 1
-        return pickle.loads(answer)
+                # The server knows the step by its number, and takes it once.
+                answer = self._client.futures.act(packed)

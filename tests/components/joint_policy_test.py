@@ -52,3 +52,13 @@ def test_roles_that_draw_other_numbers_are_refused():
         ValueError, match=r'draw\(\) of role 1 must return the structure of role 0'
     ):
         joint_policy.JointPolicy(make_policies([0.5, 0.0]), _SPEC, _LANES)
+
+
+def test_roles_that_draw_nothing_act_together():
+    joint = joint_policy.JointPolicy(make_policies([0.0, 0.0]), _SPEC, _LANES)
+    seen = np.random.default_rng(0).normal(size=(2, _LANES, 2)).astype(np.float32)
+    firsts = [np.ones(_LANES, bool)] * 2
+    _, action, _, _ = joint([1, 0], [[each] for each in seen], firsts, [()] * 2)
+    [policy] = make_policies([0.0])
+    expected = policy(tf.constant(seen.reshape(-1, 2)), ()).action
+    np.testing.assert_array_equal(action, expected)

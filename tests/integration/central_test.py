@@ -132,5 +132,5 @@ def test_four_actors_of_eight_sleeping_lanes_are_chosen_for_in_large_batches(tmp
     print(f'\n{rate:.0f} environment steps/s, mean batch {batch:.1f}')
     assert batch >= 16
     if rate < 3000:
-        # 1,506 on two cores, which 37 processes share; not measured on more.
+        # 2,650 on two cores that did little else; not measured on more.
         pytest.xfail(f'{rate:.0f} environment steps/s, of 3,000 that it is to reach')

@@ -93,5 +93,5 @@ def test_environments_come_from_a_name_or_a_function():
 @pytest.mark.parametrize('name', ['num_actors', 'evaluators'])
 def test_one_thread_refuses_what_it_would_not_heed(name):
     with pytest.raises(ValueError, match='evaluators must be 1 in one thread, inf'):
-        experiment_lib.check_one_thread(experiment_lib.Topology(**{name: 2}))
-    experiment_lib.check_one_thread(experiment_lib.Topology())
+        checks.check_one_thread(experiment_lib.Topology(**{name: 2}))
+    checks.check_one_thread(experiment_lib.Topology())

@@ -1,6 +1,7 @@
 import pickle
 import threading
 import time
+from concurrent import futures
 
 import numpy as np
 import pytest
@@ -38,14 +39,23 @@ class Client:
     def __init__(self, server, lost=()):
         self._server = server
         self._lost = lost
+        self._pool = futures.ThreadPoolExecutor(1)
         self.calls = 0
 
+    @property
+    def futures(self):
+        return self
+
     def act(self, packed):
-        self.calls += 1
-        answer = pickle.dumps(self._server.act(*pickle.loads(packed)))
-        if self.calls - 1 in self._lost:
-            raise RuntimeError('Deadline Exceeded')
-        return answer
+        number, self.calls = self.calls, self.calls + 1
+
+        def call():
+            answer = pickle.dumps(self._server.act(*pickle.loads(packed)))
+            if number in self._lost:
+                raise RuntimeError('Deadline Exceeded')
+            return answer
+
+        return self._pool.submit(call)
 
 
 class Rows(core.Adder):
@@ -132,7 +142,8 @@ def test_central_actors_do_exactly_what_local_ones_do(name):
             thread.join(timeout=60)
         statistics = server.statistics()
     # All but those before the other has first asked, or while it is held up, are full.
-    assert statistics.lanes == 60 * _ACTORS * _LANES
+    # Each asks for one more than it takes.
+    assert 60 <= statistics.lanes / (_ACTORS * _LANES) <= 61
     assert statistics.mean_batch > 0.8 * _ACTORS * _LANES
     for rows, adder in zip(expected, adders, strict=True):
         assert len(adder.rows) == 60
@@ -196,8 +207,9 @@ def test_an_answer_that_was_lost_is_given_again_and_the_state_advances_once():
             client = Client(server, lost)
             ask = remote.RemoteInference(client, Control(), 0, 'run')
             run(actor.RemoteActor(ask, spec, _LANES, adder), experiment, roles[0], 40)
-            assert server.statistics().batches == 40
-        assert client.calls >= 40 + len(lost)
+        # One more than it takes is asked for.
+        assert server.statistics().batches in (40, 41)
+        assert client.calls >= 41 + len(lost)
         rows.append(adder.rows)
     for one, other in zip(*rows, strict=True):
         tree.map_structure(np.testing.assert_array_equal, one, other)
@@ -346,13 +358,13 @@ def test_an_actor_gives_a_server_up_that_does_not_answer(monkeypatch):
     monkeypatch.setattr(remote, '_GIVE_UP_SECONDS', 0.0)
 
     class Dead:
-        def act(self, packed):
+        def act(self, *arguments):
             raise RuntimeError('Deadline Exceeded')
 
-    ask = remote.RemoteInference(Dead(), Control(), 3, 'run')
+    ask = remote.RemoteInference(Client(Dead()), Control(), 3, 'run')
     with pytest.raises(
         RuntimeError,
         match='inference server must answer actor 3 within 0 s, got no answer to step '
         '0 in 0 s; its log',
     ):
-        ask([np.zeros(1)], np.zeros(1, bool))
+        ask([np.zeros(1)], np.zeros(1, bool))()
