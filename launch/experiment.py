@@ -222,7 +222,7 @@ class Topology:
     """Actors act by parameters of their own, or ask one server, which chooses for half
     of them at once while the others step: for large networks, on a GPU."""
 
-    inference_timeout_seconds: float = 0.005
+    inference_timeout_seconds: float = 0.01
     """The longest that a batch of the server is waited for to fill."""
 
     variable_relays: int = 0

@@ -25,23 +25,14 @@ class Relay(core.VariableSource):
 
     def __init__(self, source: core.VariableSource):
         self._source = source
-        self._published: tuple[int, Sequence[np.ndarray]] | None = None
+        self._published: tuple[int, Sequence[np.ndarray]] = -1, ()
 
     def fetch(self) -> None:
         """Takes the newest parameters; blocks until the source answers."""
         self._published = self._source.get_variables()
 
     def get_variables(self) -> tuple[int, Sequence[np.ndarray]]:
-        """Returns what the last fetch brought.
-
-        Raises:
-            RuntimeError: before the first one.
-        """
-        if self._published is None:
-            raise RuntimeError(
-                'the relay must have parameters to pass on, got none from the learner '
-                'yet; ask again.'
-            )
+        """Returns what the last fetch brought; (-1, ()) before the first one."""
         return self._published
 
 

@@ -82,11 +82,18 @@ class RemoteVariables(core.VariableSource):
             if self._control.phase != 'final_evaluation':
                 self._control.wait('parameters from the learner', seconds)
 
-        known = self._newest[0]
-        answer = call(lambda: self._client.futures.get_variables(known), wait)
-        if answer[0] != known:
-            self._newest = answer
-        return self._newest
+        def ask() -> futures.Future:
+            return self._client.futures.get_variables(self._newest[0])
+
+        begin = time.monotonic()
+        while True:
+            answer = call(ask, wait)
+            if answer[0] != self._newest[0]:
+                self._newest = answer
+            if self._newest[0] >= 0:
+                return self._newest
+            wait(time.monotonic() - begin)  # A relay has none before its first fetch.
+            time.sleep(_PAUSE_SECONDS)
 
 
 class RemoteInference:

@@ -49,7 +49,8 @@ def configure_process(group: str, experiment: experiment_lib.ExperimentConfig) -
     single = group in ('actor', 'evaluator')
     if single or group == 'inference':
         tf.config.threading.set_inter_op_parallelism_threads(1)
-    if single or not _has_images(experiment):
+    splits = group in ('learner', 'inference') and _has_images(experiment)
+    if not (splits or group == 'replay'):
         tf.config.threading.set_intra_op_parallelism_threads(1)
     for device in tf.config.list_physical_devices('GPU'):
         tf.config.experimental.set_memory_growth(device, True)

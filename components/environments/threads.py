@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import queue
 import threading
 from collections.abc import Callable, Sequence
@@ -36,17 +37,16 @@ class ThreadVectorEnvironment(vector.SerialVectorEnvironment):
         self._lanes = [_Lane(number, self._done) for number in range(self.num_lanes)]
 
     def _run(self, calls: Sequence[tuple[Callable, tuple]]) -> list[dm_env.TimeStep]:
-        for lane, call in zip(self._lanes, calls, strict=True):
-            lane.calls.put(call)
-        results: list[Any] = [None] * self.num_lanes
-        failures: dict[int, BaseException] = {}
-        for _ in calls:
-            number, results[number], error = self._done.get()
-            if error is not None:
-                failures[number] = error
-        if failures:
-            raise failures[min(failures)]
-        return results
+        # The last lane alone wakes this thread: to wake it for each costs as much as
+        # a small environment. `next` of a count is atomic.
+        countdown = itertools.count(self.num_lanes - 1, -1)
+        for lane, (function, arguments) in zip(self._lanes, calls, strict=True):
+            lane.calls.put((function, arguments, countdown))
+        self._done.get()
+        for lane in self._lanes:
+            if lane.failure is not None:
+                raise lane.failure
+        return [lane.result for lane in self._lanes]
 
     def close(self) -> None:
         for lane in self._lanes:
@@ -61,7 +61,8 @@ class _Lane:
 
     def __init__(self, number: int, done: queue.SimpleQueue):
         self.calls: queue.SimpleQueue = queue.SimpleQueue()
-        self._number = number
+        self.result: Any = None
+        self.failure: BaseException | None = None
         self._done = done
         self.thread = threading.Thread(
             target=self._serve, name=f'lane {number}', daemon=True
@@ -70,10 +71,11 @@ class _Lane:
 
     def _serve(self) -> None:
         while (call := self.calls.get()) is not None:
-            function, arguments = call
-            result = failure = None
+            function, arguments, countdown = call
+            self.failure = None
             try:
-                result = function(*arguments)
+                self.result = function(*arguments)
             except BaseException as error:  # Raised in the caller's thread.
-                failure = error
-            self._done.put((self._number, result, failure))
+                self.failure = error
+            if not next(countdown):
+                self._done.put(None)

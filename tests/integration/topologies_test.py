@@ -14,28 +14,29 @@ from repertory.launch import launcher, program, progress
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 
-def run(tmp_path, while_it_runs=lambda started: None, **topology):
+def launch(tmp_path, topology, **budget):
     experiment = experiment_lib.ExperimentConfig(
         agent=config.Config(min_replay_size=500, learning_rate=1e-3),
         environment='catch',
-        max_actor_steps=400_000,
-        target_return=0.9,
         evaluation_period_seconds=2.0,
         logging=experiment_lib.LoggingConfig(tensorboard=False),
         seed=1,
+        **budget,
     )
     layout = experiment_lib.Topology(envs_per_actor=8, **topology)
-    made = program.make_program(experiment, layout, tmp_path)
-    started = launcher.launch(
-        made,
+    return launcher.launch(
+        program.make_program(experiment, layout, tmp_path),
         'processes',
         tmp_path,
         program.process_environments(layout),
         program.restart_policies(layout),
     )
+
+
+def run(tmp_path, **topology):
+    started = launch(tmp_path, topology, max_actor_steps=400_000, target_return=0.9)
     names = [node.name for node in started.nodes]
     try:
-        while_it_runs(started)
         result = started.wait(timeout=240)
     finally:
         started.kill()
@@ -73,31 +74,32 @@ def test_replay_in_the_learner_two_actors_a_process_and_two_evaluators(tmp_path)
         assert (tmp_path / 'csv' / f'{role}.csv').exists()
 
 
-def test_relays_serve_the_actors_and_come_back_when_they_die(tmp_path):
-    def version(actor):
-        status = progress.read(tmp_path / 'status.json').get('nodes', {})
-        metrics = status.get(actor, {}).get('metrics', {})
-        return metrics.get('policy_version', -1)
+def test_a_relay_that_dies_comes_back_and_its_actors_go_on(tmp_path):
+    def status():
+        return progress.read(tmp_path / 'status.json')
 
-    def kill_one(started):
-        def wait_for(condition):
-            end = time.monotonic() + 90
-            while not condition():
-                assert started.alive and time.monotonic() < end
-                time.sleep(0.1)
+    def metric(name):
+        actor = status().get('nodes', {}).get('actor_0', {})
+        return actor.get('metrics', {}).get(name, -1)
 
-        wait_for(lambda: version('actor_0') > 0)
+    def wait_for(condition):
+        end = time.monotonic() + 90
+        while not condition():
+            assert started.alive, started.wait().failure
+            assert time.monotonic() < end
+            time.sleep(0.1)
+
+    topology = {'num_actors': 3, 'variable_relays': 2, 'restart': ('relay',)}
+    started = launch(tmp_path, topology, max_actor_steps=10**9)
+    try:
+        wait_for(lambda: metric('policy_version') > 0)
         pids = {node.name: node.pid for node in started.nodes}
+        assert {'relay_0', 'relay_1'} <= set(pids)
         os.kill(pids['relay_0'], signal.SIGKILL)
         # What it acts with then has come through the relay that came back.
-        before = progress.read(tmp_path / 'status.json')['counts']['learner_steps']
-        wait_for(lambda: version('actor_0') > before)
-
-    names, _ = run(
-        tmp_path,
-        kill_one,
-        num_actors=3,
-        variable_relays=2,
-        restart=('relay',),
-    )
-    assert {'relay_0', 'relay_1'} <= set(names)
+        killed_at = status()['counts']['learner_steps']
+        wait_for(lambda: metric('policy_version') > killed_at)
+        started.stop()
+        assert started.wait(timeout=60) == launcher.Result(0)
+    finally:
+        started.kill()
