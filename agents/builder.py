@@ -11,6 +11,8 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import tree
+
 from repertory.components import core, specs, types
 from repertory.replay import rows
 
@@ -52,8 +54,17 @@ class AgentConfig(abc.ABC):
         Raises:
             ValueError: saying what does not fit.
         """
-        rows.NestCodec(environment_spec.observations, 'observation_spec')
-        rows.NestCodec(environment_spec.actions, 'action_spec')
+        spec = environment_spec
+        for name, nest in (
+            ('observation_spec', spec.observations),
+            ('action_spec', spec.actions),
+        ):
+            rows.NestCodec(nest, name)
+            if any(0 in leaf.shape for leaf in tree.flatten(nest)):
+                raise ValueError(
+                    f'{name} must hold a number at least in each array, got '
+                    f'{specs.describe(nest)}; leave empty ones out.'
+                )
 
     def replay_bytes(self, environment_spec: specs.EnvironmentSpec) -> int | None:
         """Returns about what a shard's full replay holds; None where it is small."""

@@ -23,12 +23,32 @@ class EnvironmentSpec:
 
 
 def make_environment_spec(environment: dm_env.Environment) -> EnvironmentSpec:
-    """Returns the four specs of `environment`."""
+    """Returns the four specs of `environment`.
+
+    Raises:
+        TypeError: if it is no `dm_env.Environment`, or a spec is made of anything but
+            `dm_env.specs.Array`.
+    """
+    found = {}
+    for name in 'observation_spec', 'action_spec', 'reward_spec', 'discount_spec':
+        method = getattr(environment, name, None)
+        if method is None:
+            raise TypeError(
+                'environment must be a dm_env.Environment, got '
+                f'{type(environment).__name__} without {name}; one of gymnasium is '
+                'wrapped by wrappers.gymnasium.'
+            )
+        found[name] = method()
+        for leaf in tree.flatten(found[name]):
+            if not isinstance(leaf, specs.Array):
+                raise TypeError(
+                    f'{name} must be made of dm_env.specs.Array, got {leaf!r}.'
+                )
     return EnvironmentSpec(
-        observations=environment.observation_spec(),
-        actions=environment.action_spec(),
-        rewards=environment.reward_spec(),
-        discounts=environment.discount_spec(),
+        observations=found['observation_spec'],
+        actions=found['action_spec'],
+        rewards=found['reward_spec'],
+        discounts=found['discount_spec'],
     )
 
 

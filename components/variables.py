@@ -55,11 +55,12 @@ class VariableClient:
         self._failing_since: float | None = None
         self._thread: threading.Thread | None = None
         self.version = -1
+        # Concrete: the sixth run of a process is no retracing to be warned of.
         self._assign = tf.function(
             self._assign_all,
             input_signature=[[tf.TensorSpec(v.shape, v.dtype) for v in variables]],
             autograph=False,
-        )
+        ).get_concrete_function()
 
     def _assign_all(self, values: Sequence[tf.Tensor]) -> None:
         for variable, value in zip(self._variables, values):

@@ -13,7 +13,9 @@ from dm_env import specs as dm_specs
 from repertory.components import core, specs, types
 from repertory.components.environments.wrappers import single_precision
 
-_FIRST, _LAST = dm_env.StepType.FIRST, dm_env.StepType.LAST
+# What single precision leaves of rewards and discounts; None becomes NaN.
+_NUMBERS = (np.float32, int, type(None))
+_FIRST, _LAST = int(dm_env.StepType.FIRST), int(dm_env.StepType.LAST)
 
 
 class SerialVectorEnvironment(core.VectorEnvironment):
@@ -57,6 +59,7 @@ class SerialVectorEnvironment(core.VectorEnvironment):
         self._closed = False
 
     def reset(self) -> types.TimeStep:
+        self._ended = [True] * self.num_lanes
         return self._collect(self._run([(one.reset, ()) for one in self._environments]))
 
     def step(self, action: types.Nest) -> types.TimeStep:
@@ -110,7 +113,12 @@ class SerialVectorEnvironment(core.VectorEnvironment):
     def _collect(self, timesteps: Sequence[dm_env.TimeStep]) -> types.TimeStep:
         # Where dm_env has None, at FIRST, types.TimeStep has 0 and 1. Elsewhere None
         # becomes NaN, and is refused.
-        firsts = [one.step_type is _FIRST for one in timesteps]
+        step_type = np.frombuffer(
+            bytearray([one.step_type for one in timesteps]), np.uint8
+        )
+        firsts = (step_type == _FIRST).tolist()
+        if firsts != self._ended:
+            raise self._bad_step_type(timesteps)
         reward = self._scalars(
             'reward',
             [0 if first else one.reward for one, first in zip(timesteps, firsts)],
@@ -119,25 +127,40 @@ class SerialVectorEnvironment(core.VectorEnvironment):
             'discount',
             [1 if first else one.discount for one, first in zip(timesteps, firsts)],
         )
-        self._ended = [one.step_type is _LAST for one in timesteps]
-        step_type = np.frombuffer(
-            bytearray([one.step_type for one in timesteps]), np.uint8
-        )
+        if min(discount.tolist()) < 0 or max(discount.tolist()) > 1:
+            raise self._bad_discount(discount)
+        self._ended = (step_type == _LAST).tolist()
         observation = self._stack([one.observation for one in timesteps])
         return types.TimeStep(step_type, reward, discount, observation)
 
+    def _bad_step_type(self, timesteps: Sequence[dm_env.TimeStep]) -> ValueError:
+        wrong = [
+            (one.step_type == _FIRST) != e for one, e in zip(timesteps, self._ended)
+        ]
+        lane = wrong.index(True)
+        allowed = 'FIRST from reset' if self._ended[lane] else 'MID or LAST from step'
+        return ValueError(
+            f'step_type of lane {self._first_lane + lane} must be {allowed}, got '
+            f'{timesteps[lane].step_type!r} at step {self._num_steps}; an episode '
+            'begins by reset and ends by LAST.'
+        )
+
+    def _bad_discount(self, discount: np.ndarray) -> ValueError:
+        lane = int(np.argmax((discount < 0) | (discount > 1)))
+        return ValueError(
+            f'discount of lane {self._first_lane + lane} must be in [0, 1], got '
+            f'{discount[lane]} at step {self._num_steps}; it is 0 where the episode '
+            'terminates, and the agent has a gamma of its own.'
+        )
+
     def _scalars(self, name: str, values: list) -> np.ndarray:
-        try:
-            column = np.array(values, np.float32)
-        except (TypeError, ValueError):
-            column = np.empty(0, np.float32)
-        if column.shape != (self.num_lanes,):
-            for lane, value in enumerate(values):
-                if isinstance(value, str) or np.shape(value) != ():
-                    raise ValueError(
-                        f'{name} of lane {self._first_lane + lane} must be a number, '
-                        f'got {value!r} at step {self._num_steps}.'
-                    )
+        for lane, value in enumerate(values):
+            if type(value) not in _NUMBERS:
+                raise ValueError(
+                    f'{name} of lane {self._first_lane + lane} must be a number, '
+                    f'got {value!r} at step {self._num_steps}.'
+                )
+        column = np.array(values, np.float32)
         self._check_finite(name, column)
         return column
 

@@ -9,6 +9,7 @@ import numpy as np
 import tree
 from dm_env import specs
 
+from repertory.components import specs as specs_lib
 from repertory.components import types
 from repertory.components.environments.wrappers import base
 
@@ -19,16 +20,19 @@ class SinglePrecision(base.EnvironmentWrapper):
     Integers keep their dtype, int64 too. Rewards and discounts become float32
     whatever the environment returns (float64, int, bool), so that each step of an
     episode has the same dtypes. Observations given as Python scalars become arrays.
+
+    Raises:
+        TypeError: if a step is no `dm_env.TimeStep`.
     """
 
     def __init__(self, environment: dm_env.Environment):
         super().__init__(environment)
-        inner_observations = environment.observation_spec()
-        inner_actions = environment.action_spec()
+        inner = specs_lib.make_environment_spec(environment)
+        inner_observations, inner_actions = inner.observations, inner.actions
         self._observation_spec = tree.map_structure(single, inner_observations)
         self._action_spec = tree.map_structure(single, inner_actions)
-        self._reward_spec = _as_float32(environment.reward_spec())
-        self._discount_spec = _as_float32(environment.discount_spec())
+        self._reward_spec = _as_float32(inner.rewards)
+        self._discount_spec = _as_float32(inner.discounts)
         self._single_array = isinstance(inner_observations, specs.Array)
         self._dtypes = [leaf.dtype for leaf in tree.flatten(inner_observations)]
         self._action_dtypes = tree.map_structure(lambda leaf: leaf.dtype, inner_actions)
@@ -58,6 +62,11 @@ class SinglePrecision(base.EnvironmentWrapper):
         return self._discount_spec
 
     def _cast(self, timestep: dm_env.TimeStep) -> dm_env.TimeStep:
+        if not isinstance(timestep, dm_env.TimeStep):
+            raise TypeError(
+                f'the environment must return a dm_env.TimeStep, got {timestep!r}; '
+                'one of gymnasium is wrapped by wrappers.gymnasium.'
+            )
         step_type, reward, discount, observation = timestep
         if (
             self._single_array
@@ -72,12 +81,12 @@ class SinglePrecision(base.EnvironmentWrapper):
             observation = self._cast_nest(observation)
         if reward is not None:
             reward = (
-                np.float32(reward)
+                _scalar(reward)
                 if self._scalar_reward
                 else np.asarray(reward, np.float32)
             )
         if discount is not None:
-            discount = np.float32(discount)
+            discount = _scalar(discount)
         return dm_env.TimeStep(step_type, reward, discount, observation)
 
     def _cast_nest(self, observation: types.Nest) -> types.Nest:
@@ -116,6 +125,16 @@ def _as_float32(spec: specs.Array) -> specs.Array:
 
 def _is_double(spec: specs.Array) -> bool:
     return spec.dtype == np.float64
+
+
+def _scalar(value: Any) -> Any:
+    """Returns a number as float32; else the value, which the lanes refuse by name."""
+    try:
+        if np.ndim(value) == 0 and not isinstance(value, (str, bytes)):
+            return np.float32(value)  # NumPy would read '1.5', and take [1.5].
+    except (TypeError, ValueError):
+        pass
+    return value
 
 
 def _cast_leaf(leaf: Any, dtype: np.dtype) -> types.Nest:

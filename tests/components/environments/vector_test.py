@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dm_env
+import gymnasium
 import numpy as np
 import pytest
 import tree
@@ -243,3 +244,73 @@ def test_stock_dm_env_steps_come_out_in_single_precision():
     assert isinstance(lanes.spec.rewards, dm_specs.Array)
     assert lanes.spec.rewards.dtype == lanes.spec.discounts.dtype == np.float32
     assert dm_env.StepType.LAST == 2
+
+
+@pytest.mark.parametrize(
+    ('at', 'changes', 'message'),
+    [
+        (2, {'step_type': dm_env.StepType.FIRST}, 'must be MID or LAST from step, got'),
+        (2, {'step_type': 0}, 'must be MID or LAST from step, got 0 at step 2'),
+        (0, {'step_type': dm_env.StepType.MID}, 'must be FIRST from reset, got'),
+        (0, {'step_type': dm_env.StepType.LAST}, 'must be FIRST from reset, got'),
+        (1, {'discount': 1.5}, r'discount of lane 5 must be in \[0, 1\], got 1.5'),
+        (1, {'discount': -0.5}, r'discount of lane 5 must be in \[0, 1\], got -0.5'),
+        (1, {'discount': None}, 'discount of lane 5 must be finite, got nan'),
+        (1, {'reward': None}, 'reward of lane 5 must be finite, got nan'),
+        (1, {'reward': 'one'}, "reward of lane 5 must be a number, got 'one'"),
+        (1, {'reward': '1.5'}, "reward of lane 5 must be a number, got '1.5'"),
+        (1, {'reward': np.ones(1)}, 'reward of lane 5 must be a number, got array'),
+    ],
+)
+def test_a_step_that_is_none_is_refused(at, changes, message):
+    class Broken(fakes.ScriptedEnvironment):
+        time = -1
+
+        def reset(self):
+            return self.spoil(super().reset())
+
+        def step(self, action):
+            return self.spoil(super().step(action))
+
+        def spoil(self, timestep):
+            self.time += 1
+            return timestep._replace(**changes) if self.time == at else timestep
+
+    broken = Broken([[1, 2, 3]], False)
+    lanes = vector.SerialVectorEnvironment([scripted([[1, 2, 3]]), broken], 4)
+    with pytest.raises((ValueError, FloatingPointError), match=message):
+        lanes.reset()
+        for _ in range(3):
+            lanes.step(zeros(lanes))
+
+
+@pytest.mark.parametrize(
+    ('made', 'message'),
+    [
+        (42, 'environment must be a dm_env.Environment, got int without observation_s'),
+        (gymnasium.make('CartPole-v1'), 'one of gymnasium is wrapped by wrappers.gymn'),
+    ],
+)
+def test_what_is_no_environment_is_refused(made, message):
+    with pytest.raises(TypeError, match=message):
+        vector.SerialVectorEnvironment([made])
+
+
+def test_a_spec_of_another_kind_is_refused():
+    class Broken(fakes.ScriptedEnvironment):
+        def action_spec(self):
+            return gymnasium.spaces.Discrete(3)
+
+    with pytest.raises(TypeError, match='action_spec must be made of dm_env.specs.Arr'):
+        vector.SerialVectorEnvironment([Broken([[1]], True)])
+
+
+def test_a_step_as_gymnasium_returns_it_is_refused():
+    class Broken(fakes.ScriptedEnvironment):
+        def step(self, action):
+            return np.zeros(2, np.float32), 1.0, False, {}
+
+    lanes = vector.SerialVectorEnvironment([Broken([[1, 2]], True)])
+    lanes.reset()
+    with pytest.raises(TypeError, match='must return a dm_env.TimeStep, got .array'):
+        lanes.step(zeros(lanes))
