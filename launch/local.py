@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
+import signal
 import time
+from typing import Any
 
 from repertory.components import core
-from repertory.launch import checks, progress, quiet, run_folder, wiring
+from repertory.launch import checks, progress, quiet, run_folder, signals, wiring
 from repertory.launch import control as control_lib
 from repertory.launch import coordinator as coordinator_lib
 from repertory.launch import experiment as experiment_lib
@@ -26,12 +28,31 @@ class Result:
         samples_per_insert: items that the learner took per item inserted after the
             first `min_size`, resumed ones not included; None before that.
         reason: why it ended.
+        signal: the number of the signal that asked it to stop; 0 if none did.
     """
 
     counts: dict[str, float]
     evaluation_return: float | None
     samples_per_insert: float | None
     reason: str
+    signal: int = 0
+
+
+class _Coordinator(coordinator_lib.Coordinator):
+    """Obeys a signal when it is next spoken to, never in the midst of something."""
+
+    received = 0
+
+    def take_signal(self, number: int) -> None:
+        """Keeps the signal; a second one ends the run without more ado."""
+        if self.received:
+            raise KeyboardInterrupt
+        self.received = number
+
+    def heartbeat(self, *args: Any, **news: Any) -> dict[str, Any]:
+        if self.received:
+            self.request_stop(f'interrupted by {signal.Signals(self.received).name}')
+        return super().heartbeat(*args, **news)
 
 
 def run_experiment(
@@ -43,7 +64,8 @@ def run_experiment(
     """Acts and learns in turn until a budget is spent; then evaluates and saves.
 
     Learner steps are done when they are owed: `samples_per_insert` is kept exactly,
-    by `replay.budget.SampleBudget`. Ctrl-C ends the run cleanly.
+    by `replay.budget.SampleBudget`. In the main thread Ctrl-C and SIGTERM end the run
+    cleanly, with a checkpoint; at once when they come again.
 
     Args:
         experiment: what to run.
@@ -54,7 +76,8 @@ def run_experiment(
         resume: continues what is in `run_dir`.
 
     Raises:
-        ValueError: if there is more than one actor or shard.
+        ValueError: if there is more than one actor, shard or evaluator.
+        KeyboardInterrupt: at a second signal.
     """
     topology = topology or experiment_lib.Topology()
     checks.check_one_thread(topology)
@@ -66,7 +89,7 @@ def run_experiment(
             experiment, topology, run_dir, resume, one_thread=True
         )
     )
-    coordinator = coordinator_lib.Coordinator(
+    coordinator = _Coordinator(
         progress.budget_of(experiment),
         ['actor_0', 'learner', 'evaluator'],
         folder.status,
@@ -74,6 +97,7 @@ def run_experiment(
     if resume:
         coordinator.restore(folder.saved_counts())
     with (
+        signals.handled(coordinator.take_signal),
         quiet.native_errors_to(folder.logs / 'nodes.log'),
         wiring.build_replay(
             experiment, topology, None, folder.path, resume, limited=False
@@ -81,10 +105,7 @@ def run_experiment(
     ):
         run = _Run(experiment, topology, folder, coordinator, replay, resume)
         try:
-            try:
-                run.until_the_end()
-            except KeyboardInterrupt:
-                coordinator.request_stop('interrupted')
+            run.until_the_end()
             return run.finish()
         finally:
             run.close()
@@ -194,6 +215,7 @@ class _Run:
             evaluation_return=evaluation_return,
             samples_per_insert=self._samples_per_insert(),
             reason=self._coordinator.reason,
+            signal=self._coordinator.received,
         )
 
     def close(self) -> None:

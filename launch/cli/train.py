@@ -8,7 +8,6 @@ import os
 import pathlib
 import shlex
 import shutil
-import signal
 import sys
 import traceback
 from collections.abc import Iterator, Sequence
@@ -174,19 +173,11 @@ def _run_here(
 ) -> tuple[int, str]:
     from repertory.launch import local
 
-    received: list[int] = []
-
-    def handle(number, frame):
-        received.append(number)
-        raise KeyboardInterrupt
-
-    for number in signal.SIGINT, signal.SIGTERM:
-        signal.signal(number, handle)
     with display_lib.Display(folder.status, title, folder.logs):
         try:
-            local.run_experiment(
+            result = local.run_experiment(
                 asked.experiment, asked.topology, folder, resume=asked.resume
             )
         except Exception:
             return 1, traceback.format_exc()
-    return (128 + received[0] if received else 0), ''
+    return (128 + result.signal if result.signal else 0), ''

@@ -1,12 +1,16 @@
 """Runs in one thread: what is closed, and what gets how much time."""
 
 import csv
+import itertools
+import os
+import signal
 
 import pytest
 
 from repertory.agents import apex_dqn
+from repertory.components import checkpointing
 from repertory.components.environments import catch
-from repertory.launch import experiment, local, progress
+from repertory.launch import experiment, local, progress, run_folder
 from tests import fakes
 
 
@@ -46,6 +50,53 @@ def test_the_last_status_has_the_replay_as_it_ended(tmp_path):
     replay = status['nodes']['replay_0']['metrics']
     assert replay['size'] > 800
     assert replay['samples_per_insert'] == result.samples_per_insert > 0
+
+
+def interrupting(number, at):
+    """Returns Catch, of which some steps, counted over all, send a signal."""
+    count = itertools.count(1)
+
+    class Interrupting(catch.Catch):
+        def step(self, action):
+            if next(count) in at:
+                signal.raise_signal(number)
+            return super().step(action)
+
+    return Interrupting
+
+
+@pytest.mark.parametrize('number', [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_a_run_with_a_checkpoint(tmp_path, number):
+    before = signal.getsignal(number)
+    result = run(tmp_path / 'run', interrupting(number, [900]), max_actor_steps=10**9)
+    assert result.signal == number
+    assert result.reason == f'interrupted by {number.name}'
+    assert result.evaluation_return is None
+    folder = run_folder.RunFolder(tmp_path / 'run')
+    assert folder.saved_counts()['actor_steps'] == result.counts['actor_steps']
+    assert (folder.policy / 'saved_model.pb').is_file()
+    assert signal.getsignal(number) is before
+
+
+def test_a_signal_while_the_run_is_saved_spoils_nothing(tmp_path, monkeypatch):
+    save = checkpointing.save
+
+    def interrupted_save(*args, **keywords):
+        os.kill(os.getpid(), signal.SIGINT)
+        return save(*args, **keywords)
+
+    monkeypatch.setattr(checkpointing, 'save', interrupted_save)
+    result = run(tmp_path / 'run', 'catch', max_actor_steps=300)
+    assert result.signal == signal.SIGINT
+    folder = run_folder.RunFolder(tmp_path / 'run')
+    assert folder.saved_counts()['actor_steps'] == 300
+    assert progress.read(folder.status)['phase'] == 'exit'
+
+
+def test_a_second_signal_ends_a_run_at_once(tmp_path):
+    environment = interrupting(signal.SIGINT, [900, 901])
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path / 'run', environment, max_actor_steps=10**9)
 
 
 def test_evaluations_that_outlast_their_period_leave_time_to_train(tmp_path):
