@@ -22,6 +22,32 @@ class EnvironmentSpec:
     discounts: specs.BoundedArray
 
 
+class StackedFrames(specs.BoundedArray):
+    """An array whose last axis holds an episode's newest frames, the newest last.
+
+    It is a promise: at FIRST the frames are one, repeated; each step of the agent puts
+    one new frame behind the others and drops the oldest. So replay stores the newest
+    alone, and stacks again what it hands out. Who breaks the promise, as a wrapper
+    that skips steps does, has to return `unstacked` specs.
+    """
+
+    def __reduce__(self):
+        return type(self), tuple(self._get_constructor_kwargs().values())
+
+
+def unstacked(spec: types.Nest) -> types.Nest:
+    """Returns a nest of specs in which `StackedFrames` are arrays like any other."""
+
+    def convert(leaf: specs.Array) -> specs.Array:
+        if not isinstance(leaf, StackedFrames):
+            return leaf
+        return specs.BoundedArray(
+            leaf.shape, leaf.dtype, leaf.minimum, leaf.maximum, leaf.name
+        )
+
+    return tree.map_structure(convert, spec)
+
+
 def make_environment_spec(environment: dm_env.Environment) -> EnvironmentSpec:
     """Returns the four specs of `environment`.
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 import reverb
 import tensorflow as tf
+import tree
 
 from repertory.components import types
 from repertory.components.losses import multistep
@@ -109,23 +110,26 @@ def to_transition(
     with m the rows of the window after the first that are not PADDING.
 
     Args:
-        packed: uint8 [B, n + 1, num_bytes].
+        packed: uint8 [B, codec.num_context + n + 1, num_bytes].
         codec: of the rows.
         discount: gamma.
     """
-    first, last = codec.decode(packed[:, 0]), codec.decode(packed[:, -1])
-    steps = codec.decode(packed[:, 1:])
-    is_padding = tf.equal(steps.step_type, types.StepType.PADDING)
+    rows_of = codec.decode_items(packed, observed=(0, -1))
+    is_padding = tf.equal(rows_of.step_type[:, 1:], types.StepType.PADDING)
     reward, bootstrap_discount = multistep.n_step_return(
-        steps.reward, steps.discount, ~is_padding, discount
+        rows_of.reward[:, 1:], rows_of.discount[:, 1:], ~is_padding, discount
     )
+
+    def at(nest: types.Nest, t: int) -> types.Nest:
+        return tree.map_structure(lambda leaf: leaf[:, t], nest)
+
     return types.Transition(
-        observation=first.observation,
-        action=first.action,
+        observation=at(rows_of.observation, 0),
+        action=at(rows_of.action, 0),
         reward=reward,
         discount=bootstrap_discount,
-        next_observation=last.observation,
-        extras=first.extras,
+        next_observation=at(rows_of.observation, 1),
+        extras=at(rows_of.extras, 0),
     )
 
 
@@ -138,9 +142,10 @@ def to_trajectory(
     """Returns the trajectories [B, T, ...] of packed items.
 
     Args:
-        packed: uint8 `rows` [B, T, num_bytes] and, with a `state_codec`, `state`
-            [B, num_bytes]; with `num_lanes` [items, T, lanes, num_bytes] and
-            [items, lanes, num_bytes], of which B = items * lanes are made.
+        packed: uint8 `rows` [B, codec.num_context + T, num_bytes] and, with a
+            `state_codec`, `state` [B, num_bytes]; with `num_lanes` [items,
+            codec.num_context + T, lanes, num_bytes] and [items, lanes, num_bytes], of
+            which B = items * lanes are made.
         codec: of the rows.
         state_codec: of the states; None for none.
         num_lanes: of an unroll; None for a sequence of one lane.
@@ -151,10 +156,11 @@ def to_trajectory(
         packed_rows = tf.reshape(
             packed_rows, [-1, packed_rows.shape[2], codec.num_bytes]
         )
+    found = codec.decode_items(packed_rows)
     if state_codec is None:
-        return types.Trajectory(codec.decode(packed_rows), ())
+        return types.Trajectory(found, ())
     packed_state = tf.reshape(packed_state, [-1, state_codec.num_bytes])
-    return types.Trajectory(codec.decode(packed_rows), state_codec.decode(packed_state))
+    return types.Trajectory(found, state_codec.decode(packed_state))
 
 
 def _make_dataset(
@@ -240,8 +246,7 @@ def check_signature(
             f'table `{table}` at {address} must have a signature, got none; set '
             'TableSpec.signature.'
         )
-    wanted = {name: (s.dtype.name, tuple(s.shape)) for name, s in signature.items()}
-    given = {name: (s.dtype.name, tuple(s.shape)) for name, s in actual.items()}
+    wanted, given = tables.columns_of(signature), tables.columns_of(actual)
     if wanted != given:
         raise ValueError(
             f'table `{table}` at {address} must have the columns {wanted}, got '

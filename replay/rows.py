@@ -7,6 +7,7 @@ TensorFlow is imported when something is first decoded: an adder does without.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -16,6 +17,7 @@ import tree
 from dm_env import specs as dm_specs
 
 from repertory.components import specs, types
+from repertory.replay import stacks
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -57,6 +59,8 @@ def make_row_spec(
 class NestCodec:
     """Packs a nest of arrays [N, ...] into uint8 [N, num_bytes], and back.
 
+    Of a leaf whose spec is `specs.StackedFrames` it packs the newest frame alone.
+
     Args:
         spec: a nest of specs (anything with `shape` and `dtype`), without N.
         name: of the whole, for error messages.
@@ -69,6 +73,8 @@ class NestCodec:
         self.spec = spec
         self._name = name
         self._paths = []
+        self._shapes = []
+        self._num_frames: dict[int, int] = {}  # Of the leaves that are stacks.
         fields: list[tuple] = []
         for path, leaf in tree.flatten_with_path(spec):
             path = self._describe_path(path)
@@ -82,12 +88,21 @@ class NestCodec:
                     f'{path} must have a fixed shape, got {tuple(leaf.shape)}.'
                 )
             self._paths.append(path)
-            fields.append((f'f{len(fields)}', dtype, tuple(leaf.shape)))
+            shape = tuple(leaf.shape)
+            self._shapes.append(shape)
+            if isinstance(leaf, specs.StackedFrames):
+                self._num_frames[len(fields)] = shape[-1]
+                shape = shape[:-1]
+            fields.append((f'f{len(fields)}', dtype, shape))
         self._fields = fields
         self._checked = False
         self._names = [name for name, _, _ in fields]
-        self._shapes = [shape for _, _, shape in fields]
         self._dtypes = [dtype for _, dtype, _ in fields]
+        self._ends = list(
+            itertools.accumulate(
+                dtype.itemsize * math.prod(shape) for _, dtype, shape in fields
+            )
+        )
         self._record = np.dtype(fields)  # Without gaps: every byte is written.
 
     @property
@@ -111,30 +126,34 @@ class NestCodec:
                 *self._shapes[i],
             ):
                 raise ValueError(self._mismatch(i, leaf, num_rows))
-            packed[self._names[i]] = leaf
+            packed[self._names[i]] = leaf[..., -1] if i in self._num_frames else leaf
         return packed.view(np.uint8).reshape(num_rows, self.num_bytes)
 
     def decode(self, packed: tf.Tensor) -> types.Nest:
-        """Returns the nest of tensors [..., *shape] from uint8 [..., num_bytes]."""
+        """Returns the nest of tensors [..., *shape] from uint8 [..., num_bytes].
+
+        Of a stack of frames it is the newest one.
+        """
+        leaves = [self._decode_leaf(packed, i) for i in range(len(self._fields))]
+        return tree.unflatten_as(self.spec, leaves)
+
+    def _decode_leaf(self, packed: tf.Tensor, i: int) -> tf.Tensor:
         import tensorflow as tf
 
+        _, dtype, shape = self._fields[i]
+        end, size = self._ends[i], dtype.itemsize * math.prod(shape)
         leading = [
-            tf.shape(packed)[axis] if size is None else size
-            for axis, size in enumerate(packed.shape[:-1])
+            tf.shape(packed)[axis] if length is None else length
+            for axis, length in enumerate(packed.shape[:-1])
         ]
-        leaves, offset = [], 0
-        for _, dtype, shape in self._fields:
-            size = dtype.itemsize * math.prod(shape)
-            leaf = packed[..., offset : offset + size]
-            offset += size
-            if dtype.itemsize > 1:
-                leaf = tf.reshape(leaf, [*leading, math.prod(shape), dtype.itemsize])
-            if dtype.kind == 'b':
-                leaf = tf.cast(leaf, tf.bool)
-            elif dtype != np.uint8:
-                leaf = tf.bitcast(leaf, tf.as_dtype(dtype))
-            leaves.append(tf.reshape(leaf, [*leading, *shape]))
-        return tree.unflatten_as(self.spec, leaves)
+        leaf = packed[..., end - size : end]
+        if dtype.itemsize > 1:
+            leaf = tf.reshape(leaf, [*leading, math.prod(shape), dtype.itemsize])
+        if dtype.kind == 'b':
+            leaf = tf.cast(leaf, tf.bool)
+        elif dtype != np.uint8:
+            leaf = tf.bitcast(leaf, tf.as_dtype(dtype))
+        return tf.reshape(leaf, [*leading, *shape])
 
     def _flatten(self, nest: types.Nest) -> list[np.ndarray]:
         leaves = tree.flatten(nest)
@@ -175,10 +194,16 @@ def make_state_codec(initial_state: types.Nest) -> NestCodec | None:
 
 
 class RowCodec(NestCodec):
-    """Packs rows; extras that its spec does not name are left out."""
+    """Packs rows; extras that its spec does not name are left out.
+
+    Attributes:
+        num_context: the rows that an item needs before its own, so that each of its
+            stacks of frames can be put together from single ones.
+    """
 
     def __init__(self, row_spec: types.Row) -> None:
         super().__init__(row_spec, 'row')
+        self.num_context = max(self._num_frames.values(), default=1) - 1
 
     def encode(self, nest: types.Row) -> np.ndarray:
         """Returns uint8 [N, num_bytes]; see `NestCodec.encode`.
@@ -196,6 +221,39 @@ class RowCodec(NestCodec):
                 f'the policy did not give {missing}.'
             ) from None
         return super().encode(nest._replace(extras=extras))
+
+    def decode_items(
+        self, packed: tf.Tensor, observed: Sequence[int] | None = None
+    ) -> types.Row:
+        """Returns the rows [B, T, ...] of items, observations as they were acted on.
+
+        Args:
+            packed: uint8 [B, num_context + T, num_bytes].
+            observed: those of the T rows whose observations are needed, so that
+                observations are [B, len(observed), ...]; None for all.
+        """
+        import tensorflow as tf
+
+        length = packed.shape[1] - self.num_context
+        wanted = range(length) if observed is None else [t % length for t in observed]
+        own = seen = packed[:, self.num_context :]
+        if observed is not None:
+            seen = tf.stack([own[:, t] for t in wanted], axis=1)
+        num_observations = len(tree.flatten(self.spec.observation))
+        step_type = self.decode(packed).step_type
+        leaves = []
+        for i in range(len(self._fields)):
+            if i in self._num_frames:
+                leaf = stacks.stack_frames(
+                    self._decode_leaf(packed, i),
+                    step_type,
+                    [self.num_context + t for t in wanted],
+                    self._num_frames[i],
+                )
+            else:
+                leaf = self._decode_leaf(seen if i < num_observations else own, i)
+            leaves.append(leaf)
+        return tree.unflatten_as(self.spec, leaves)
 
     def padding(self, row: types.Row, lanes: np.ndarray) -> np.ndarray:
         """Returns packed PADDING rows of `lanes`: `row` without reward, discount 1."""

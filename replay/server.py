@@ -37,8 +37,8 @@ class ReplayServer:
     Raises:
         OSError: if the port is taken. Reverb would share it with the other server.
         ValueError: if `checkpoint_dir` holds checkpoints and `restore` is False, if
-            what is restored keeps another ratio, or
-            if tables share a name.
+            what is restored has other columns
+            or keeps another ratio, or if tables share a name.
     """
 
     def __init__(
@@ -84,16 +84,30 @@ class ReplayServer:
             checkpointer=checkpointer,
         )
         if restore:
-            self._check_limits(limited)
+            try:
+                self._check_restored(limited)
+            except ValueError:
+                self.stop()
+                raise
 
-    def _check_limits(self, limited: bool) -> None:
-        """Refuses a restored table that keeps another ratio: Reverb saves it too."""
+    def _check_restored(self, limited: bool) -> None:
+        """Refuses tables of other columns or ratios: Reverb restores those as well."""
         found = info.server_info(self.address)
         for spec in self.table_specs:
+            signature = found[spec.name].signature
+            if spec.signature is not None and signature is not None:
+                columns, saved = map(tables.columns_of, (spec.signature, signature))
+                if columns != saved:
+                    raise ValueError(
+                        f'table `{spec.name}` of the checkpoint must have the columns '
+                        f'{columns}, got {saved}; it was written with other lengths or '
+                        'specs, or by a version that stored rows in another way. '
+                        'Resume with --checkpoint.no-replay, which leaves its replay '
+                        'out, and fills it anew.'
+                    )
             wanted = dataclasses.astuple(spec.limiter(limited))
             restored = dataclasses.astuple(info.limiter_of(found[spec.name]))
             if not np.allclose(wanted, restored):
-                self.stop()
                 raise ValueError(
                     f'table `{spec.name}` of the checkpoint must have the rate limiter '
                     f'(samples per insert, min size, min and max difference) {wanted}, '

@@ -126,10 +126,11 @@ class TableSpec:
         return self.rate_limit.limiter()
 
 
-def make_queue(
-    name: str, max_size: int, signature: Signature, new_rows_per_item: int = 1
-) -> TableSpec:
-    """Returns a queue: each item is sampled once, in order; inserting waits if full."""
+def make_queue(name: str, max_size: int, signature: Signature) -> TableSpec:
+    """Returns a queue: each item is sampled once, in order; inserting waits if full.
+
+    Its items share no rows with each other.
+    """
     return TableSpec(
         name=name,
         sampler='fifo',
@@ -137,12 +138,12 @@ def make_queue(
         signature=signature,
         rate_limit=None,
         max_times_sampled=1,
-        new_rows_per_item=new_rows_per_item,
+        new_rows_per_item=signature['rows'].shape[0] if 'rows' in signature else 1,
     )
 
 
 def signature(
-    codec: rows.NestCodec,
+    codec: rows.RowCodec,
     length: int,
     state_codec: rows.NestCodec | None = None,
     num_lanes: int | None = None,
@@ -151,17 +152,31 @@ def signature(
 
     Args:
         codec: packs a row.
-        length: rows of an item: n + 1 for n-step transitions, T + 1 for unrolls.
+        length: rows of an item: n + 1 for n-step transitions, T + 1 for unrolls. The
+            codec's context comes on top.
         state_codec: packs the recurrent state before the item's first row.
         num_lanes: lanes side by side in each row of an unroll; None for one lane.
     """
     lanes = () if num_lanes is None else (num_lanes,)
-    columns = {'rows': specs.Array((length, *lanes, codec.num_bytes), np.uint8, 'rows')}
+    shape = codec.num_context + length, *lanes, codec.num_bytes
+    columns = {'rows': specs.Array(shape, np.uint8, 'rows')}
     if state_codec is not None and state_codec.num_bytes:
         columns['state'] = specs.Array(
             (*lanes, state_codec.num_bytes), np.uint8, 'state'
         )
     return columns
+
+
+def columns_of(signature: Signature) -> dict[str, tuple[str, tuple[int, ...]]]:
+    """Returns dtype and shape of each column, by name, to compare signatures.
+
+    Args:
+        signature: of a TableSpec, or TensorSpecs as a server tells them.
+    """
+    return {
+        name: (column.dtype.name, tuple(column.shape))
+        for name, column in signature.items()
+    }
 
 
 def estimate_bytes(

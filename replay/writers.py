@@ -36,12 +36,15 @@ class RowWriter:
         address: of the replay server, 'host:port'.
         table: name.
         num_lanes: each with its own rows.
-        num_rows: of an item.
+        num_rows: of an item, its context included.
         wait: is called about each second of a wait; see `core.Wait`.
-        has_state: whether items have a second column, the state before their first row.
+        has_state: whether items have a second column, the state before the first row
+            of their own.
         chunk_length: rows that are compressed, sent and stored together; None takes
             `num_rows`.
         max_pending: items of a lane that may wait.
+        num_context: rows of an item that come before its own: the rows before, also of
+            another episode. Before a lane's first row it is repeated so often.
 
     Raises:
         ConnectionError: from any method, if the server's port takes no connection for
@@ -59,12 +62,14 @@ class RowWriter:
         has_state: bool = False,
         chunk_length: int | None = None,
         max_pending: int = _MAX_PENDING,
+        num_context: int = 0,
     ) -> None:
         self._address = address
         self._table = table
         self._wait = wait
         self._has_state = has_state
         self._max_pending = max_pending
+        self._num_context = num_context
         chunk_length = chunk_length or num_rows
         # A writer whose stream fails as it begins can end the process by SIGSEGV.
         _wait_for_server(address, wait)
@@ -84,8 +89,10 @@ class RowWriter:
         self, lane: int, row: np.ndarray, state: np.ndarray | None = None
     ) -> None:
         """Appends a row, and the state before it where an item may start."""
-        columns = [row, state] if self._has_state else [row]
-        self._rows[lane].append(self._lanes[lane].append(columns))
+        if not self._rows[lane]:
+            for _ in range(self._num_context):
+                self._append(lane, row, None)
+        self._append(lane, row, state)
 
     def create_item(self, lane: int, priority: float) -> None:
         """Makes an item of the last `num_rows` rows of a lane; may block.
@@ -93,7 +100,7 @@ class RowWriter:
         They have to be consecutive: Reverb stores a first row and a length.
         """
         span = self._rows[lane]
-        state = span[0][1] if self._has_state else None
+        state = span[self._num_context][1] if self._has_state else None
         self._lanes[lane].create_item(
             self._table, priority, [row[0] for row in span], state
         )
@@ -101,10 +108,6 @@ class RowWriter:
         self._pending[lane] += 1
         if self._pending[lane] >= self._max_pending:
             self._flush_lane(lane, self._max_pending // 2)
-
-    def clear(self, lane: int) -> None:
-        """Forgets the rows of a lane: no later item covers them."""
-        self._rows[lane].clear()
 
     def flush(self) -> None:
         """Returns when every item created is in the table."""
@@ -117,6 +120,10 @@ class RowWriter:
         for lane in self._lanes:
             lane.close()
         self._lanes = []
+
+    def _append(self, lane: int, row: np.ndarray, state: np.ndarray | None) -> None:
+        columns = [row, state] if self._has_state else [row]
+        self._rows[lane].append(self._lanes[lane].append(columns))
 
     def _flush_lane(self, lane: int, allowed: int) -> None:
         start = heard = time.monotonic()

@@ -68,7 +68,6 @@ class Builder(builder.Builder):
                     rows.make_state_codec(policy.initial_state(1)),
                     num_lanes,
                 ),
-                new_rows_per_item=config.unroll_length + 1,
             )
         ]
 

@@ -8,7 +8,7 @@ import numpy as np
 import tree
 
 from repertory.components import core, types
-from repertory.replay import priorities, rows, writers
+from repertory.replay import priorities, rows, stacks, writers
 from repertory.replay.adders import episodes
 
 # Items of a lane; each is a period's steps that run ahead of the rate limiter.
@@ -74,6 +74,7 @@ class SequenceAdder(core.Adder):
                 'the steps between two traces would never be trained on.'
             )
         self._codec = codec
+        self._check = stacks.StackCheck(codec.spec.observation)
         self._state_codec = state_codec
         self._burn_in = burn_in_length
         self._trace = trace_length
@@ -82,7 +83,7 @@ class SequenceAdder(core.Adder):
         self._history = episodes.History(trace_length + 1) if priority_fn else None
         self._steps = np.full(num_lanes, -1)
         self._starts = np.zeros(num_lanes, int)  # Of the next trace, steps.
-        num_rows = burn_in_length + trace_length + 1
+        num_rows = codec.num_context + burn_in_length + trace_length + 1
         self._writer = writers.RowWriter(
             address,
             table,
@@ -92,6 +93,7 @@ class SequenceAdder(core.Adder):
             has_state=state_codec is not None,
             chunk_length=min(period, num_rows),
             max_pending=_MAX_PENDING,
+            num_context=codec.num_context,
         )
 
     @property
@@ -100,6 +102,7 @@ class SequenceAdder(core.Adder):
 
     def add(self, row: types.Row) -> None:
         packed = self._codec.encode(row)
+        self._check(row)
         is_first = row.step_type == types.StepType.FIRST
         is_last = row.step_type == types.StepType.LAST
         self._steps = episodes.count_steps(self._steps, is_first)
@@ -140,7 +143,6 @@ class SequenceAdder(core.Adder):
             return
         padding = self._codec.padding(row, lanes)
         for lane, lane_padding in zip(lanes, padding, strict=True):
-            self._writer.clear(lane)
             for t in range(self._burn_in):
                 state = None if t % self._period else states.get(lane)
                 self._writer.append(lane, lane_padding, state)

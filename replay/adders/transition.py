@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from repertory.components import core, types
-from repertory.replay import priorities, rows, writers
+from repertory.replay import priorities, rows, stacks, writers
 from repertory.replay.adders import episodes
 
 PriorityFn = Callable[[dict, np.ndarray, np.ndarray, dict], np.ndarray]
@@ -65,6 +65,7 @@ class TransitionAdder(core.Adder):
         if not 0.0 <= discount <= 1.0:
             raise ValueError(f'discount must be in [0, 1], got {discount}.')
         self._codec = codec
+        self._check = stacks.StackCheck(codec.spec.observation)
         self._n_step = n_step
         self._discount = np.float32(discount)
         self._history = episodes.History(n_step + 1) if priority_fn else None
@@ -72,13 +73,14 @@ class TransitionAdder(core.Adder):
         self._max_abs_reward = max_abs_reward
         # Steps of the running episode, by lane; -1 before its FIRST row.
         self._steps = np.full(num_lanes, -1)
-        window = n_step + 1
+        window = codec.num_context + n_step + 1
         self._writer = writers.RowWriter(
             address,
             table,
             num_lanes,
             num_rows=window,
             wait=wait,
+            num_context=codec.num_context,
             # Small rows cost by the chunk, large ones by what a sample unpacks.
             chunk_length=max(window, min(4 * window, _CHUNK_BYTES // codec.num_bytes)),
         )
@@ -92,13 +94,12 @@ class TransitionAdder(core.Adder):
         if limit is not None:
             row = row._replace(reward=np.clip(row.reward, -limit, limit))
         packed = self._codec.encode(row)
+        self._check(row)
         is_first = row.step_type == types.StepType.FIRST
         self._steps = episodes.count_steps(self._steps, is_first)
         if self._history is not None:
             self._history.append(row)
         writer, n = self._writer, self._n_step
-        for lane in np.flatnonzero(is_first):
-            writer.clear(lane)
         for lane, lane_row in enumerate(packed):
             writer.append(lane, lane_row)
 

@@ -193,6 +193,15 @@ def test_restored_table_of_another_ratio_is_refused(serve, tmp_path):
     assert (table.size, table.samples_per_insert) == (5, None)
 
 
+def test_restored_table_of_other_rows_is_refused(serve, tmp_path):
+    first = serve(make_spec(), checkpoint_dir=tmp_path)
+    first.checkpoint()
+    first.stop()
+    other = {'rows': specs.Array((9, 7), np.uint8, 'rows')}
+    with pytest.raises(ValueError, match=r'columns .*9, 7.* got .*no-replay, which'):
+        serve(make_spec(signature=other), checkpoint_dir=tmp_path, restore=True)
+
+
 def test_folder_of_another_run_is_refused(serve, tmp_path):
     first = serve(make_spec(), checkpoint_dir=tmp_path)
     first.checkpoint()

@@ -5,7 +5,9 @@ import pytest
 import reverb
 from dm_env import specs
 
-from repertory.replay import limits, tables
+from repertory.components import specs as specs_lib
+from repertory.components.environments.wrappers import atari
+from repertory.replay import limits, rows, tables
 from tests import golden
 
 SIGNATURE = {'rows': specs.Array((4, 10), np.uint8, 'rows')}
@@ -170,3 +172,16 @@ def test_estimate_counts_rows_that_windows_share_once():
         new_rows_per_item=20,
     )
     assert spec.estimated_bytes == 100 * (20 * 20 + 16 + 1000)
+    queue = tables.make_queue('q', 100, SIGNATURE)
+    assert queue.estimated_bytes == 100 * (4 * 10 + 1000)
+
+
+def test_a_row_of_atari_is_one_frame_and_the_estimate_knows_it():
+    spec = specs_lib.make_environment_spec(atari.make('pong', 0))
+    codec = rows.RowCodec(rows.make_row_spec(spec, {}))
+    signature = tables.signature(codec, length=4)
+    assert signature['rows'].shape == (3 + 4, codec.num_bytes)
+    assert 84 * 84 < codec.num_bytes <= 7500
+    table = make_spec(signature=signature)
+    assert table.estimated_bytes == 100 * (codec.num_bytes + 1000)
+    assert tables.estimate_bytes(spec, max_size=100) == table.estimated_bytes

@@ -48,7 +48,6 @@ def test_items_are_the_last_rows_of_their_lane(serve, monkeypatch, fast):
     # Its last two rows are 12 and 13, and a state came with 12.
     writer.create_item(1, 2.5)
     writer.flush()
-    writer.clear(1)
     for t in (6, 7, 8):
         writer.append(1, row(t), np.array([9, t], np.uint8))
     writer.create_item(1, 1.0)
@@ -62,6 +61,30 @@ def test_items_are_the_last_rows_of_their_lane(serve, monkeypatch, fast):
     found = list(zip(first_rows, states, strict=True))
     assert found[0] == ([12, 13], [1, 2]) and priorities[0] == 2.5
     assert sorted(found[1:]) == [([2, 3], [0, 2]), ([7, 8], [9, 7])]
+
+
+def test_context_is_the_rows_before_and_at_first_copies(serve):
+    address = serve(scripts.fifo(signature(4, with_state=True))).address
+    writer = writers.RowWriter(
+        address,
+        't',
+        num_lanes=1,
+        num_rows=4,
+        wait=scripts.never,
+        has_state=True,
+        num_context=2,
+    )
+    for t in range(4):
+        writer.append(0, row(t), np.array([t, t], np.uint8))
+        if t:
+            writer.create_item(0, 1.0)
+    writer.flush()
+    writer.close()
+    items, _ = scripts.read(address, 3)
+    expected = [[0, 0, 0, 1], [0, 0, 1, 2], [0, 1, 2, 3]]
+    assert items['rows'][:, :, 0].numpy().tolist() == expected
+    # Of the first row that is the item's own.
+    assert items['state'][:, 0].numpy().tolist() == [0, 1, 2]
 
 
 def test_pending_items_are_bounded_by_waiting(serve):

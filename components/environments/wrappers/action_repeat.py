@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dm_env
 
+from repertory.components import specs, types
 from repertory.components.environments.wrappers import base
 
 
@@ -26,6 +27,10 @@ class ActionRepeat(base.EnvironmentWrapper):
         if num_repeats < 1:
             raise ValueError(f'num_repeats must be >= 1, got {num_repeats}.')
         self._num_repeats = num_repeats
+
+    def observation_spec(self) -> types.Nest:
+        # Of a stack's frames the agent sees only each `num_repeats`-th come.
+        return specs.unstacked(self._environment.observation_spec())
 
     def step(self, action) -> dm_env.TimeStep:
         reward, discount = 0.0, 1.0

@@ -9,6 +9,7 @@ import numpy as np
 import tree
 from dm_env import specs
 
+from repertory.components import specs as specs_lib
 from repertory.components import types
 from repertory.components.environments.wrappers import base
 
@@ -16,7 +17,8 @@ from repertory.components.environments.wrappers import base
 class FrameStack(base.EnvironmentWrapper):
     """Adds a last axis that holds the newest observations, the newest last.
 
-    Frames are of one episode only: at its first step the first frame is repeated.
+    Frames are of one episode only: at its first step the first frame is repeated. The
+    spec says that they are a stack, so replay stores each frame once.
 
     Args:
         environment: with any nest of observations.
@@ -58,10 +60,19 @@ class FrameStack(base.EnvironmentWrapper):
             )
         )
 
-    def _extend(self, spec: specs.Array) -> specs.Array:
+    def _extend(self, spec: specs.Array) -> specs_lib.StackedFrames:
+        # Bounds may be per element: a last axis lets them broadcast.
+        minimum, maximum = (bound[..., None] for bound in _bounds(spec))
         shape = (*spec.shape, self._num_frames)
-        if isinstance(spec, specs.BoundedArray):
-            # Bounds may be per element: a last axis lets them broadcast.
-            minimum, maximum = spec.minimum[..., None], spec.maximum[..., None]
-            return specs.BoundedArray(shape, spec.dtype, minimum, maximum, spec.name)
-        return specs.Array(shape, spec.dtype, spec.name)
+        return specs_lib.StackedFrames(shape, spec.dtype, minimum, maximum, spec.name)
+
+
+def _bounds(spec: specs.Array) -> tuple[np.ndarray, np.ndarray]:
+    if isinstance(spec, specs.BoundedArray):
+        return spec.minimum, spec.maximum
+    if spec.dtype.kind == 'f':
+        return np.array(-np.inf), np.array(np.inf)
+    if spec.dtype.kind == 'b':
+        return np.array(False), np.array(True)
+    limits = np.iinfo(spec.dtype)
+    return np.array(limits.min), np.array(limits.max)

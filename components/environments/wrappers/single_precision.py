@@ -113,7 +113,8 @@ def single(spec: specs.Array) -> specs.Array:
 def _as_float32(spec: specs.Array) -> specs.Array:
     if isinstance(spec, specs.BoundedArray):
         with np.errstate(over='ignore'):  # float64's largest value becomes inf.
-            return specs.BoundedArray(
+            is_stack = isinstance(spec, specs_lib.StackedFrames)
+            return (specs_lib.StackedFrames if is_stack else specs.BoundedArray)(
                 spec.shape,
                 np.float32,
                 np.asarray(spec.minimum, np.float32),

@@ -1,10 +1,18 @@
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
+import tree
 
+from repertory.components import specs
 from repertory.components.environments import vector
-from repertory.components.environments.wrappers import frame_stack, single_precision
+from repertory.components.environments.wrappers import (
+    action_repeat,
+    frame_stack,
+    single_precision,
+)
 from tests import conformance, fakes
 
 ACTION = np.int32(0)
@@ -41,6 +49,27 @@ def test_nests_and_bounds_get_a_last_axis():
     observation = lanes.reset().observation
     assert observation['body'][1]['contact'].shape == (1, 3, 2)
     assert observation['body'][1]['contact'].dtype == bool
+
+
+def test_the_spec_says_that_it_is_a_stack_wherever_it_goes():
+    inner = frame_stack.FrameStack(fakes.NestedEnvironment(), 2)
+    spec = single_precision.wrap(inner).observation_spec()
+    for one in (spec, pickle.loads(pickle.dumps(spec))):
+        assert all(isinstance(leaf, specs.StackedFrames) for leaf in tree.flatten(one))
+        assert one['body'][1]['velocity'].dtype == np.float32
+        assert one['pixels'].maximum == 255 and one['tick'].minimum < 0
+    plain = specs.unstacked(spec)
+    assert not any(
+        isinstance(leaf, specs.StackedFrames) for leaf in tree.flatten(plain)
+    )
+    assert plain['pixels'] == spec['pixels'] and plain['angle'] == spec['angle']
+
+
+def test_a_stack_of_repeated_actions_is_no_stack_of_the_agents_steps():
+    inner = frame_stack.FrameStack(fakes.ScriptedEnvironment([(1, 1)], True), 2)
+    spec = action_repeat.ActionRepeat(inner, 2).observation_spec()
+    assert not isinstance(spec, specs.StackedFrames)
+    assert spec == inner.observation_spec()
 
 
 def test_a_stack_of_0_is_refused():
