@@ -48,7 +48,8 @@ class _Parts:
 
     def __init__(self, name):
         self.config = _config(name)
-        environment_id = ENVIRONMENTS.get(name, 'catch')
+        # Stacks, which replay takes apart and the dataset puts together.
+        environment_id = f'{ENVIRONMENTS.get(name, "catch")}?frame_stack=3'
         self.environment = vector.SerialVectorEnvironment(
             [
                 self.config.wrap_environment(
