@@ -4,9 +4,8 @@ Ours drives many lanes, the peer (dm-acme 0.4.0) one, as each is made to. Both w
 a Reverb table in another process, with networks of the same sizes, in one thread of
 TensorFlow: Ape-X DQN 5-step transitions of Catch to a prioritized table, D4PG those of
 cartpole:swingup, R2D2 sequences of 21 steps every 8, IMPALA unrolls of 20 steps. With
-`--frames` the observations are of Atari's shapes. The two run in turn.
-
-    python -m benchmarks.actor --agent r2d2
+`--frames` the observations are of Atari's shapes. `adder.py` has the
+writing alone.
 """
 
 from __future__ import annotations
@@ -16,31 +15,25 @@ import argparse
 from benchmarks import harness
 
 
-def measure(side: harness.Side, options: list[str], seconds: float) -> dict:
-    """Returns environment steps, seconds, their quotient, and items in the table."""
-    with side.serve() as server:
-        result = side.act(['--address', server['address'], *options], seconds)
-    result['steps_per_second'] = result['steps'] / result['seconds']
-    return {**result, 'items_in_table': server['items']}
+def run(args: argparse.Namespace, subcommand: str = 'act') -> list[dict]:
+    """Compares each agent's actor with the peer's."""
+    rows = []
+    for agent in args.agent:
+        flags = harness.agent_flags(args, agent)
+        sides = (
+            harness.own_side('actor', [*flags, '--lanes', str(args.lanes)]),
+            harness.peer_side('acme', 'actor', flags),
+        )
 
+        def measure(side: harness.Side, pair: int) -> dict:
+            with side.serve() as server:
+                options = ['--address', server['address']]
+                options += harness.timing_flags(args, pair)
+                result = side.run(subcommand, options, args.seconds)
+            return {**result, 'items_in_table': server['items']}
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    harness.add_arguments(parser)
-    parser.add_argument('--lanes', type=int, default=16)
-    args = parser.parse_args()
-    flags = harness.agent_flags(args)
-    own = harness.own_side('actor', [*flags, '--lanes', str(args.lanes)])
-    peer = harness.peer_side('acme', 'actor', flags)
-
-    def run(side: harness.Side, pair: int) -> dict:
-        options = ['--seconds', str(args.seconds), '--seed', str(args.seed + pair)]
-        result = measure(side, options, args.seconds)
-        print(f'{side.name}: {result["steps_per_second"]:.0f} environment steps/s')
-        return result
-
-    harness.compare(args, 'environment steps per second', own, peer, run)
-
-
-if __name__ == '__main__':
-    main()
+        part = {'act': 'actor', 'add': 'adder'}[subcommand]
+        name = f'{part}_{harness.agent_name(args, agent)}'
+        unit = 'environment steps/s'
+        rows.append(harness.compare(args, name, unit, sides, measure))
+    return rows

@@ -20,7 +20,9 @@ from typing import Any
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 RESULTS = ROOT / 'benchmarks' / 'results'
 OWN_PYTHON = sys.executable
-PEERS = {'acme': 'dm-acme 0.4.0'}
+PEERS = {'acme': 'dm-acme 0.4.0', 'sb3': 'Stable-Baselines3 2.7.0'}
+AGENTS = ('apex_dqn', 'r2d2', 'impala', 'd4pg')
+_PACKAGES = ('tensorflow', 'dm-reverb', 'dm-sonnet', 'numpy', 'torch')
 _START_SECONDS = 300.0
 
 
@@ -38,7 +40,7 @@ class Side:
 
     Attributes:
         name: in results.
-        command: what starts it, before the subcommand (`serve` or `act`).
+        command: what starts it, before the subcommand (`serve`, `act` ...).
     """
 
     name: str
@@ -78,14 +80,16 @@ class Side:
                 process.kill()
                 process.wait()
 
-    def act(self, options: Sequence[str], timeout_seconds: float) -> dict[str, Any]:
-        """Returns what the actor measured.
+    def run(
+        self, subcommand: str, options: Sequence[str], timeout_seconds: float
+    ) -> dict[str, Any]:
+        """Returns what the process measured.
 
         Raises:
             RuntimeError: if it fails, with what it wrote last.
         """
         done = subprocess.run(
-            [*self.command, 'act', *options],
+            [*self.command, subcommand, *options],
             cwd=ROOT,
             env=_environment(),
             capture_output=True,
@@ -110,53 +114,104 @@ def peer_side(peer: str, script: str, flags: Sequence[str]) -> Side:
     return Side(name=PEERS[peer], command=[peer_python(peer), path, *flags])
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds what all comparisons of an agent's parts take."""
-    agents = ('apex_dqn', 'd4pg', 'r2d2', 'impala')
-    parser.add_argument('--agent', choices=agents, default='apex_dqn')
-    parser.add_argument(
-        '--frames', action='store_true', help="observations of Atari's shapes"
-    )
-    parser.add_argument(
-        '--units', type=int, default=64, help='of recurrent networks on Catch'
-    )
-    parser.add_argument('--pairs', type=int, default=5)
-    parser.add_argument('--seconds', type=float, default=10.0)
-    parser.add_argument('--seed', type=int, default=0)
-
-
-def agent_flags(args: argparse.Namespace) -> list[str]:
-    """Returns the options of `add_arguments` that both sides take."""
+def agent_flags(args: argparse.Namespace, agent: str) -> list[str]:
+    """Returns the options of `__main__` that both sides take."""
     frames = ['--frames'] if args.frames else []
-    return ['--agent', args.agent, '--units', str(args.units), *frames]
+    return ['--agent', agent, '--units', str(args.units), *frames]
+
+
+def agent_name(args: argparse.Namespace, agent: str) -> str:
+    """Returns the agent with its sizes, for the name of results."""
+    units = f'_{args.units}' if agent in ('r2d2', 'impala') and not args.frames else ''
+    return agent + units + ('_frames' if args.frames else '')
+
+
+def timing_flags(args: argparse.Namespace, pair: int) -> list[str]:
+    """Returns how long to measure, and the seed of a pair."""
+    return [
+        *('--seconds', str(args.seconds)),
+        *('--warm-up-seconds', str(args.warm_up_seconds)),
+        *('--seed', str(args.seed + pair)),
+    ]
 
 
 def compare(
     args: argparse.Namespace,
+    name: str,
     unit: str,
-    own: Side,
-    peer: Side,
+    sides: tuple[Side, Side],
     run: Callable[[Side, int], dict],
-    suffix: str = '',
-) -> None:
-    """Runs both sides in turn and writes the results, named by script and agent."""
+    key: str = 'steps_per_second',
+) -> dict[str, Any]:
+    """Runs both sides in turn, and returns and writes what they measured.
+
+    Args:
+        args: of `__main__`.
+        name: of the results.
+        unit: of what is compared.
+        sides: ours and the other.
+        run: measures one side once, given the number of the pair.
+        key: what is compared of the measured.
+    """
+
+    def run_one(side: Side, pair: int) -> dict:
+        result = run(side, pair)
+        print(f'{name}: {side.name}: {result[key]:.4g} {unit}', flush=True)
+        return result
+
+    first, second = sides
     pairs = run_pairs(
-        args.pairs, lambda pair: run(own, pair), lambda pair: run(peer, pair)
+        args.pairs,
+        lambda pair: run_one(first, pair),
+        lambda pair: run_one(second, pair),
     )
-    rates = [(a['steps_per_second'], b['steps_per_second']) for a, b in pairs]
     values = {
         'unit': unit,
-        'first': own.name,
-        'second': peer.name,
+        'first': first.name,
+        'second': second.name,
+        'versions': {side.name: versions(side) for side in sides},
+        **summary([(a[key], b[key]) for a, b in pairs]),
         'pairs': pairs,
-        **summary(rates),
     }
-    frames = '_frames' if args.frames else ''
-    script = pathlib.Path(sys.argv[0]).stem
-    units = f'_{args.units}' if args.agent in ('r2d2', 'impala') else ''
-    name = f'{script}_{args.agent}{units}{frames}{suffix}'
-    path = write(name, args.seed, values)
-    print(f'{values["median_ratio"]:.2f} times the peer; written to {path}')
+    write(name, args.seed, values, args.results)
+    return {'name': name, **values}
+
+
+def versions(side: Side) -> dict[str, str]:
+    """Returns the versions of what counts, in a side's own environment."""
+    script = (
+        'import json, platform\n'
+        'from importlib import metadata\n'
+        'found = {"python": platform.python_version()}\n'
+        f'for name in {_PACKAGES}:\n'
+        '    try:\n'
+        '        found[name] = metadata.version(name)\n'
+        '    except metadata.PackageNotFoundError:\n'
+        '        pass\n'
+        'print(json.dumps(found))'
+    )
+    done = subprocess.run(
+        [side.command[0], '-c', script], capture_output=True, text=True, check=True
+    )
+    return json.loads(done.stdout)
+
+
+def table(rows: Sequence[dict[str, Any]]) -> str:
+    """Returns Markdown of what `compare` returned, or of single measurements."""
+    lines = [
+        '| benchmark | unit | ours | the other | ratio (from ... to) |',
+        '|---|---|---|---|---|',
+    ]
+    for row in rows:
+        ours, other, ratio = row['median_first'], '', ''
+        if 'median_second' in row:
+            other = f'{row["median_second"]:.4g} ({row["second"]})'
+            ends = f'{row["min_ratio"]:.3g} ... {row["max_ratio"]:.3g}'
+            ratio = f'{row["median_ratio"]:.3g} ({ends})'
+        lines.append(
+            f'| {row["name"]} | {row["unit"]} | {ours:.4g} | {other} | {ratio} |'
+        )
+    return '\n'.join(lines)
 
 
 def run_pairs(
@@ -189,13 +244,16 @@ def summary(rates: Sequence[tuple[float, float]]) -> dict[str, Any]:
     }
 
 
-def write(name: str, seed: int, values: dict[str, Any]) -> pathlib.Path:
-    """Writes results/NAME.json: the values, and what they were measured with."""
-    RESULTS.mkdir(parents=True, exist_ok=True)
-    path = RESULTS / f'{name}.json'
-    module = pathlib.Path(sys.argv[0]).stem  # Not always the name of the results.
+def write(
+    name: str, seed: int, values: dict[str, Any], folder: pathlib.Path = RESULTS
+) -> pathlib.Path:
+    """Writes FOLDER/NAME.json: the values, and what they were measured with."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f'{name}.json'
+    # Not always the name of the results.
+    module = f'benchmarks.{pathlib.Path(sys.argv[0]).stem}'.replace('.__main__', '')
     record = {
-        'command': ' '.join(['python', '-m', f'benchmarks.{module}', *sys.argv[1:]]),
+        'command': ' '.join(['python', '-m', module, *sys.argv[1:]]),
         'commit': _git('rev-parse', 'HEAD'),
         'uncommitted_changes': bool(_git('status', '--porcelain', '-uno')),
         'date': time.strftime('%Y-%m-%d', time.gmtime()),

@@ -1,22 +1,25 @@
-"""Our side of benchmarks/actor.py: an agent's actor; no learner.
+"""Our side of an actor's benchmarks: an agent's actor and its adder; no learner.
 
-`serve` holds the table in one process, `act` runs the actor in another; each prints
-one line of JSON.
+`serve` holds the table in one process, `act` runs the actor in another, `add` the adder
+alone, on rows that were recorded; each prints one line of JSON.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import itertools
 import json
 import sys
-import time
 
 import tensorflow as tf
 
+from benchmarks import timing
 from benchmarks.own import parts
-from repertory.components import core, specs
+from repertory.components import core, specs, types
 from repertory.replay import server
+
+_RECORDED = 200  # Vector steps: whole episodes of Catch.
 
 
 def serve(args: argparse.Namespace) -> None:
@@ -25,34 +28,45 @@ def serve(args: argparse.Namespace) -> None:
     spec = specs.make_environment_spec(parts.make_environment(args, 0))
     policy = builder.make_policy(builder.make_networks(spec), spec, core.Role())
     tables = builder.make_table_specs(spec, policy, args.lanes)
-    with server.ReplayServer(tables) as replay:
+    with server.ReplayServer(map(parts.uniform, tables)) as replay:
         print(json.dumps({'address': replay.address}), flush=True)
         sys.stdin.read()
         items = sum(table.size for table in replay.statistics())
-        print(json.dumps({'items': items}), flush=True)
+        timing.report({'items': items})
 
 
 def act(args: argparse.Namespace) -> None:
-    """Acts for `seconds` after a warm-up, and prints the environment steps.
+    """Reports the environment steps of an actor.
 
     The time ends when all items are in the table.
     """
+    acting = _make_acting(args)
+    with contextlib.closing(acting.adder) as adder:
+        timing.report(timing.measure(args, acting.loop.step, adder.flush))
+
+
+def add(args: argparse.Namespace) -> None:
+    """Reports the environment steps that an adder takes, again and again the same."""
+    acting = _make_acting(args)
+    with contextlib.closing(acting.adder) as adder:
+        taken: list[types.Row] = []
+        original, adder.add = adder.add, taken.append  # type: ignore[method-assign]
+        while len(taken) < _RECORDED:
+            acting.loop.step()
+        recorded = itertools.cycle(taken)
+
+        def step() -> int:
+            original(next(recorded))
+            return args.lanes
+
+        timing.report(timing.measure(args, step, adder.flush))
+
+
+def _make_acting(args: argparse.Namespace) -> parts.Acting:
     tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.config.threading.set_inter_op_parallelism_threads(1)
     tf.random.set_seed(args.seed)
-    acting = parts.Acting(args, parts.make_config(args).make_builder(), args.address)
-    with contextlib.closing(acting.adder) as adder:
-
-        def run(seconds: float) -> tuple[int, float]:
-            steps, start = 0, time.perf_counter()
-            while time.perf_counter() - start < seconds:
-                steps += acting.loop.step()
-            adder.flush()
-            return steps, time.perf_counter() - start
-
-        run(args.warm_up_seconds)
-        steps, seconds = run(args.seconds)
-    print(json.dumps({'steps': steps, 'seconds': seconds}), flush=True)
+    return parts.Acting(args, parts.make_config(args).make_builder(), args.address)
 
 
 def main() -> None:
@@ -60,12 +74,11 @@ def main() -> None:
     parts.add_arguments(parser)
     commands = parser.add_subparsers(required=True)
     commands.add_parser('serve').set_defaults(run=serve)
-    acting = commands.add_parser('act')
-    acting.set_defaults(run=act)
-    acting.add_argument('--address', required=True)
-    acting.add_argument('--seed', type=int, default=0)
-    acting.add_argument('--seconds', type=float, default=10.0)
-    acting.add_argument('--warm-up-seconds', type=float, default=2.0)
+    for name, run in (('act', act), ('add', add)):
+        command = commands.add_parser(name)
+        command.set_defaults(run=run)
+        command.add_argument('--address', required=True)
+        timing.add_arguments(command)
     args = parser.parse_args()
     args.run(args)
 

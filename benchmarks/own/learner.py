@@ -1,6 +1,7 @@
-"""Our side of benchmarks/learner.py: an actor fills a table, then a learner learns.
+"""Our side of a learner's benchmarks: an actor fills a table, then it is learned from.
 
-Prints one line of JSON.
+`learn` runs the learner, `sample` takes its batches alone, `fill` reports the memory;
+each prints one line of JSON. The table is in this process, or at `--address`.
 """
 
 from __future__ import annotations
@@ -8,79 +9,96 @@ from __future__ import annotations
 import argparse
 import contextlib
 import dataclasses
-import json
-import time
 
+import psutil
 import tensorflow as tf
 
+from benchmarks import timing
 from benchmarks.own import parts
 from repertory.components import core, specs
-from repertory.replay import limits, server
+from repertory.replay import server
 
 
-def _uniform(table):
-    """Returns a queue's table as one that can be read again and again."""
-    if not table.is_queue:
-        return table
-    return dataclasses.replace(
-        table,
-        sampler='uniform',
-        max_times_sampled=0,
-        rate_limit=limits.RateLimit(min_size=1),
-    )
+class _Learning:
+    """A filled table, and what learns from it."""
 
-
-def act(args: argparse.Namespace) -> None:
-    """Learns for `seconds` after a warm-up, and prints the learner steps."""
-    if not args.frames:  # As a learner's process is set up.
-        tf.config.threading.set_intra_op_parallelism_threads(1)
-    tf.random.set_seed(args.seed)
-    config = dataclasses.replace(
-        parts.make_config(args), updates_per_call=args.updates_per_call
-    )
-    builder = config.make_builder()
-    spec = specs.make_environment_spec(parts.make_environment(args, 0))
-    networks = builder.make_networks(spec)
-    policy = builder.make_policy(networks, spec, core.Role())
-    tables = builder.make_table_specs(spec, policy, args.lanes)
-    with contextlib.ExitStack() as stack:
-        replay = stack.enter_context(server.ReplayServer([_uniform(t) for t in tables]))
-        acting = parts.Acting(args, builder, replay.address)
+    def __init__(self, args: argparse.Namespace, stack: contextlib.ExitStack):
+        if not args.frames:  # As a learner's process is set up.
+            tf.config.threading.set_intra_op_parallelism_threads(1)
+        tf.random.set_seed(args.seed)
+        config = dataclasses.replace(
+            parts.make_config(args), updates_per_call=args.updates_per_call
+        )
+        self.builder = config.make_builder()
+        self.spec = specs.make_environment_spec(parts.make_environment(args, 0))
+        self.networks = self.builder.make_networks(self.spec)
+        policy = self.builder.make_policy(self.networks, self.spec, core.Role())
+        self.address = args.address
+        if self.address is None:
+            tables = self.builder.make_table_specs(self.spec, policy, args.lanes)
+            replay = server.ReplayServer(map(parts.uniform, tables))
+            self.address = stack.enter_context(replay).address
+        acting = parts.Acting(args, self.builder, self.address)
+        acting.loop.step()
+        self.empty_bytes = psutil.Process().memory_info().rss
         while acting.adder.num_items < args.items:
             acting.loop.step()
         acting.adder.flush()
+        self.num_items = acting.adder.num_items
+        self.filled_bytes = psutil.Process().memory_info().rss
         acting.adder.close()
-        dataset = builder.make_dataset(
-            [replay.address], spec, policy, args.lanes, prefetch=True
+        self.dataset = self.builder.make_dataset(
+            [self.address], self.spec, policy, args.lanes, prefetch=True
         )
-        addresses = [replay.address]
+
+
+def learn(args: argparse.Namespace) -> None:
+    """Reports the learner steps."""
+    with contextlib.ExitStack() as stack:
+        it = _Learning(args, stack)
+        dataset, addresses = it.dataset, [it.address]
         if args.data == 'memory':
             addresses = []  # No priorities are written back.
             sample = next(iter(dataset))
             dataset = tf.data.Dataset.from_tensors(sample).repeat().prefetch(1)
-        learner = stack.enter_context(
-            contextlib.closing(
-                builder.make_learner(
-                    networks,
-                    builder.make_networks(spec),
-                    spec,
-                    iter(dataset),
-                    addresses,
-                )
-            )
+        target = it.builder.make_networks(it.spec)
+        learner = it.builder.make_learner(
+            it.networks, target, it.spec, iter(dataset), addresses
         )
+        stack.enter_context(contextlib.closing(learner))
 
-        def run(seconds: float) -> tuple[int, float]:
-            steps, start = learner.steps, time.perf_counter()
-            while time.perf_counter() - start < seconds:
-                learner.step()
-            return learner.steps - steps, time.perf_counter() - start
+        def step() -> int:
+            before = learner.steps
+            learner.step()
+            return learner.steps - before
 
-        _, trace_seconds = run(0.01)
-        run(args.warm_up_seconds)
-        steps, seconds = run(args.seconds)
-    result = {'steps': steps, 'seconds': seconds, 'trace_seconds': trace_seconds}
-    print(json.dumps(result), flush=True)
+        timing.report(timing.measure(args, step))
+
+
+def sample(args: argparse.Namespace) -> None:
+    """Reports the batches that are sampled, decoded."""
+    with contextlib.ExitStack() as stack:
+        it = _Learning(args, stack)
+        num_batches = it.dataset.element_spec.info.key.shape[0]
+        iterator = iter(it.dataset)
+
+        def step() -> int:
+            next(iterator)
+            return num_batches
+
+        timing.report(timing.measure(args, step))
+
+
+def fill(args: argparse.Namespace) -> None:
+    """Reports the memory that the items take in this process."""
+    with contextlib.ExitStack() as stack:
+        it = _Learning(args, stack)
+        timing.report(
+            {
+                'items': it.num_items,
+                'bytes_per_item': (it.filled_bytes - it.empty_bytes) / it.num_items,
+            }
+        )
 
 
 def main() -> None:
@@ -89,11 +107,14 @@ def main() -> None:
     parser.add_argument('--data', choices=('memory', 'replay'), default='memory')
     parser.add_argument('--items', type=int, default=2_000)
     parser.add_argument('--updates-per-call', type=int, default=4)
-    acting = parser.add_subparsers(required=True).add_parser('act')
-    acting.add_argument('--seed', type=int, default=0)
-    acting.add_argument('--seconds', type=float, default=10.0)
-    acting.add_argument('--warm-up-seconds', type=float, default=2.0)
-    act(parser.parse_args())
+    commands = parser.add_subparsers(required=True)
+    for name, run in (('learn', learn), ('sample', sample), ('fill', fill)):
+        command = commands.add_parser(name)
+        command.set_defaults(run=run)
+        command.add_argument('--address')
+        timing.add_arguments(command)
+    args = parser.parse_args()
+    args.run(args)
 
 
 if __name__ == '__main__':

@@ -8,12 +8,14 @@ import sys
 from typing import Any
 
 import dm_env
+import numpy as np
 
 from benchmarks import frames
 from repertory.agents import apex_dqn, d4pg, impala, r2d2
 from repertory.agents import builder as agents_builder
 from repertory.components import actor, core, environment_loop
 from repertory.components.environments import catch, registry, vector
+from repertory.replay import limits, tables
 
 _UNLIMITED: dict[str, Any] = {
     'samples_per_insert': None,
@@ -51,6 +53,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--frames', action='store_true')
     parser.add_argument('--lanes', type=int, default=16)
     parser.add_argument('--units', type=int, default=64)
+    parser.add_argument('--batch-size', type=int)
+    parser.add_argument('--observation-size', type=int, help='float32, not Catch')
 
 
 def make_config(args: argparse.Namespace) -> Any:
@@ -61,15 +65,31 @@ def make_config(args: argparse.Namespace) -> Any:
     elif args.agent in _SIZES:
         changes = dict.fromkeys(_SIZES[args.agent], args.units)
         changes['hidden_sizes'] = (args.units,)
+    if args.batch_size is not None:
+        changes['batch_size'] = args.batch_size
     return dataclasses.replace(_CONFIGS[args.agent], **changes)
 
 
 def make_environment(args: argparse.Namespace, seed: int) -> dm_env.Environment:
     if args.frames:
         return frames.Frames(seed)
+    if args.observation_size is not None:
+        return frames.Frames(seed, (args.observation_size,), np.float32)
     if args.agent == 'd4pg':
         return registry.make_environment('control:cartpole:swingup', seed)
     return catch.Catch(seed)
+
+
+def uniform(table: tables.TableSpec) -> tables.TableSpec:
+    """Returns a queue's table as one that can be read again and again."""
+    if not table.is_queue:
+        return table
+    return dataclasses.replace(
+        table,
+        sampler='uniform',
+        max_times_sampled=0,
+        rate_limit=limits.RateLimit(min_size=1),
+    )
 
 
 def wait(reason: str, waited_seconds: float) -> None:

@@ -1,20 +1,24 @@
-"""The peer's side of benchmarks/actor.py: dm-acme's actors.
+"""The peer's side of an actor's benchmarks: dm-acme's actors and adders.
 
 Runs under the environment that setup_peer.sh makes. `serve` holds the table in one
-process, `act` runs the actor in another; each prints one line of JSON.
+process, `act` runs the actor in another, `add` the adder alone, on recorded episodes;
+each prints one line of JSON.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import sys
-import time
 
 import reverb
 import tensorflow as tf
 
+from benchmarks import timing
 from benchmarks.peers.acme import parts
+
+_EPISODES = {'d4pg': 1}  # Of 1,000 steps; those of Catch have 9.
 
 
 def serve(args: argparse.Namespace) -> None:
@@ -23,28 +27,43 @@ def serve(args: argparse.Namespace) -> None:
     server = reverb.Server([table])
     print(json.dumps({'address': f'localhost:{server.port}'}), flush=True)
     sys.stdin.read()
-    print(json.dumps({'items': table.info.current_size}), flush=True)
+    timing.report({'items': table.info.current_size})
     server.stop()
 
 
 def act(args: argparse.Namespace) -> None:
-    """Acts for `seconds` after a warm-up, and prints the environment steps."""
+    """Reports the environment steps of an actor."""
+    environment, actor = _make_actor(args)
+    timing.report(timing.measure(args, lambda: parts.run_episode(environment, actor)))
+
+
+def add(args: argparse.Namespace) -> None:
+    """Reports the environment steps that an adder takes, again and again the same."""
+    environment, actor = _make_actor(args)
+    adder, calls = actor._adder, []
+    first, later = adder.add_first, adder.add
+    adder.add_first = lambda *args, **kwargs: calls.append((first, args, kwargs))
+    adder.add = lambda *args, **kwargs: calls.append((later, args, kwargs))
+    for _ in range(_EPISODES.get(args.agent, 20)):
+        parts.run_episode(environment, actor)
+    recorded = itertools.cycle(calls)
+
+    def step() -> int:
+        method, positional, named = next(recorded)
+        method(*positional, **named)
+        return int(method is not first)
+
+    timing.report(timing.measure(args, step))
+
+
+def _make_actor(args: argparse.Namespace):
     # As on our side; here it is also the faster choice.
     tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.config.threading.set_inter_op_parallelism_threads(1)
     tf.random.set_seed(args.seed)
     environment, spec = parts.make_environment(args, args.seed), parts.make_spec(args)
-    actor = parts.make_actor(args, spec, parts.make_networks(args, spec), args.address)
-
-    def run(seconds: float) -> tuple[int, float]:
-        steps, start = 0, time.perf_counter()
-        while time.perf_counter() - start < seconds:
-            steps += parts.run_episode(environment, actor)
-        return steps, time.perf_counter() - start
-
-    run(args.warm_up_seconds)
-    steps, seconds = run(args.seconds)
-    print(json.dumps({'steps': int(steps), 'seconds': seconds}), flush=True)
+    networks = parts.make_networks(args, spec)
+    return environment, parts.make_actor(args, spec, networks, args.address)
 
 
 def main() -> None:
@@ -52,12 +71,11 @@ def main() -> None:
     parts.add_arguments(parser)
     commands = parser.add_subparsers(required=True)
     commands.add_parser('serve').set_defaults(run=serve)
-    acting = commands.add_parser('act')
-    acting.set_defaults(run=act)
-    acting.add_argument('--address', required=True)
-    acting.add_argument('--seed', type=int, default=0)
-    acting.add_argument('--seconds', type=float, default=10.0)
-    acting.add_argument('--warm-up-seconds', type=float, default=2.0)
+    for name, run in (('act', act), ('add', add)):
+        command = commands.add_parser(name)
+        command.set_defaults(run=run)
+        command.add_argument('--address', required=True)
+        timing.add_arguments(command)
     args = parser.parse_args()
     args.run(args)
 

@@ -1,14 +1,12 @@
-"""The peer's side of benchmarks/learner.py: dm-acme's learners.
+"""The peer's side of a learner's benchmarks: dm-acme's learners and datasets.
 
-Runs under the environment that setup_peer.sh makes: an actor fills a table of this
-process, then the learner learns. Prints one line of JSON.
+Runs under the environment that setup_peer.sh makes: an actor fills a table, then
+`learn` learns from it, or `sample` takes batches alone. Prints one line of JSON.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import time
 
 import reverb
 import tensorflow as tf
@@ -19,6 +17,7 @@ from acme.agents.tf.impala import learning as impala
 from acme.agents.tf.r2d2 import learning as r2d2
 from acme.utils import loggers
 
+from benchmarks import timing
 from benchmarks.peers.acme import parts
 
 _BATCH_SIZES = {'apex_dqn': 256, 'd4pg': 256, 'r2d2': 32, 'impala': 16}
@@ -76,43 +75,63 @@ def make_learner(args: argparse.Namespace, spec, made, dataset, client):
     )
 
 
-def act(args: argparse.Namespace) -> None:
-    """Learns for `seconds` after a warm-up, and prints the learner steps."""
+def learn(args: argparse.Namespace) -> None:
+    """Reports the learner steps."""
+    spec, made, dataset, address, server = _make_dataset(args)
+    client = reverb.Client(address)
+    if args.data == 'memory':
+        client = None  # No priorities are written back.
+        sampled = next(iter(dataset))
+        dataset = tf.data.Dataset.from_tensors(sampled).repeat().prefetch(1)
+    learner = make_learner(args, spec, made, dataset, client)
+
+    def step() -> int:
+        learner.step()
+        return 1
+
+    timing.report(timing.measure(args, step))
+    _stop(server)
+
+
+def sample(args: argparse.Namespace) -> None:
+    """Reports the batches that are sampled."""
+    *_, dataset, _, server = _make_dataset(args)
+    iterator = iter(dataset)
+
+    def step() -> int:
+        next(iterator)
+        return 1
+
+    timing.report(timing.measure(args, step))
+    _stop(server)
+
+
+def _make_dataset(args: argparse.Namespace):
+    """Returns specs, networks, a dataset of a filled table, its address and server."""
     tf.random.set_seed(args.seed)
     spec = parts.make_spec(args)
-    table = parts.make_table(args, spec)
-    server = reverb.Server([table])
-    address = f'localhost:{server.port}'
+    address, server = args.address, None
+    if address is None:
+        server = reverb.Server([parts.make_table(args, spec)])
+        address = f'localhost:{server.port}'
     made = parts.make_networks(args, spec)
     actor = parts.make_actor(args, spec, made, address)
-    environment = parts.make_environment(args, args.seed)
-    while table.info.current_size < args.items:
+    environment, client = (
+        parts.make_environment(args, args.seed),
+        reverb.Client(address),
+    )
+    while sum(t.current_size for t in client.server_info().values()) < args.items:
         parts.run_episode(environment, actor)
     batch_sizes = _FRAMES_BATCH_SIZES if args.frames else _BATCH_SIZES
     dataset = datasets.make_reverb_dataset(
         server_address=address, batch_size=batch_sizes[args.agent], prefetch_size=4
     )
-    client = reverb.Client(address)
-    if args.data == 'memory':
-        client = None  # No priorities are written back.
-        sample = next(iter(dataset))
-        dataset = tf.data.Dataset.from_tensors(sample).repeat().prefetch(1)
-    learner = make_learner(args, spec, made, dataset, client)
+    return spec, made, dataset, address, server
 
-    def run(seconds: float) -> tuple[int, float]:
-        steps, start = 0, time.perf_counter()
-        while time.perf_counter() - start < seconds:
-            learner.step()
-            steps += 1
-        return steps, time.perf_counter() - start
 
-    _, trace_seconds = run(0.01)
-    run(args.warm_up_seconds)
-    steps, seconds = run(args.seconds)
-    result = {'steps': steps, 'seconds': seconds, 'trace_seconds': trace_seconds}
-    print(json.dumps(result), flush=True)
-    # Samplers of the dataset may still wait for the server.
-    server.stop()
+def _stop(server) -> None:
+    if server is not None:  # Samplers of the dataset may still wait for it.
+        server.stop()
 
 
 def main() -> None:
@@ -120,11 +139,14 @@ def main() -> None:
     parts.add_arguments(parser)
     parser.add_argument('--data', choices=('memory', 'replay'), default='memory')
     parser.add_argument('--items', type=int, default=2_000)
-    acting = parser.add_subparsers(required=True).add_parser('act')
-    acting.add_argument('--seed', type=int, default=0)
-    acting.add_argument('--seconds', type=float, default=10.0)
-    acting.add_argument('--warm-up-seconds', type=float, default=2.0)
-    act(parser.parse_args())
+    commands = parser.add_subparsers(required=True)
+    for name, run in (('learn', learn), ('sample', sample)):
+        command = commands.add_parser(name)
+        command.set_defaults(run=run)
+        command.add_argument('--address')
+        timing.add_arguments(command)
+    args = parser.parse_args()
+    args.run(args)
 
 
 if __name__ == '__main__':

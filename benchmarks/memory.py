@@ -1,0 +1,45 @@
+"""Bytes of replay that an item takes, and the megabytes of an actor's process.
+
+Bytes are those by which the process with the table grows while it is filled, so they
+have in them what Reverb keeps beside the data and what its compression saves. The
+frames are random: compression saves nothing of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from benchmarks import growth, harness
+
+# Agent, options, items.
+_TABLES = {
+    'apex_dqn': (['--agent', 'apex_dqn'], 100_000),
+    'd4pg': (['--agent', 'd4pg'], 50_000),
+    'apex_dqn_frames': (['--agent', 'apex_dqn', '--frames'], 5_000),
+}
+
+
+def run(args: argparse.Namespace) -> list[dict]:
+    """Measures our side alone."""
+    rows = []
+    for name, (flags, items) in _TABLES.items():
+        items = items // 10 if args.quick else items
+        side = harness.own_side('learner', [*flags, '--items', str(items)])
+
+        def fill(pair: int, side=side) -> float:
+            options = harness.timing_flags(args, pair)
+            return side.run('fill', options, 300.0)['bytes_per_item']
+
+        rows.append(growth.measure(args, f'memory_item_{name}', 'bytes', fill))
+    for agent in args.agent:
+        side = harness.own_side('actor', harness.agent_flags(args, agent))
+
+        def act(pair: int, side=side) -> float:
+            with side.serve() as server:
+                options = ['--address', server['address']]
+                options += harness.timing_flags(args, pair)
+                return side.run('act', options, args.seconds)['peak_megabytes']
+
+        name = f'memory_actor_{harness.agent_name(args, agent)}'
+        rows.append(growth.measure(args, name, 'MB resident', act))
+    return rows
