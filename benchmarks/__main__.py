@@ -13,7 +13,7 @@ import argparse
 import importlib
 import pathlib
 
-from benchmarks import harness
+from benchmarks import harness, records
 
 NAMES = (
     'environment',
@@ -47,6 +47,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     add('--units', type=int, default=64, help='of recurrent networks on Catch')
     add('--lanes', type=int, default=16, help='of our actors')
     add('--data', nargs='+', choices=('memory', 'replay'), default=('memory', 'replay'))
+    add('--items', type=int, default=1_000, help='that a learner has to sample')
     add('--updates-per-call', type=int, default=4, help='of ours')
     add(
         '--task',
@@ -59,14 +60,14 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     add('--seconds', type=float, default=8.0)
     add('--warm-up-seconds', type=float, default=2.0)
     add('--seed', type=int, default=0)
-    add('--results', type=pathlib.Path, default=harness.RESULTS)
+    add('--results', type=pathlib.Path, default=records.RESULTS)
     args = parser.parse_args(arguments)
     unknown = sorted(set(args.names) - set(NAMES))
     if unknown:
         parser.error(f'NAME must be of {", ".join(NAMES)}, got {", ".join(unknown)}.')
     if args.quick:
         args.pairs, args.seconds, args.warm_up_seconds = 1, 2.0, 1.0
-        args.results = harness.ROOT / 'build' / 'benchmarks'
+        args.results = records.ROOT / 'build' / 'benchmarks'
     return args
 
 
@@ -74,7 +75,7 @@ def main() -> None:
     args, rows = parse(), []
     for name in args.names or NAMES:
         rows += importlib.import_module(f'benchmarks.{name}').run(args)
-    print(f'\n{harness.table(rows)}\n\nwritten to {args.results}')
+    print(f'\n{records.table(rows)}\n\nwritten to {args.results}')
 
 
 if __name__ == '__main__':

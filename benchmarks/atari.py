@@ -16,7 +16,7 @@ import time
 
 import psutil
 
-from benchmarks import harness
+from benchmarks import records
 from repertory.agents import apex_dqn
 from repertory.launch import experiment, launcher, program, run_folder
 
@@ -86,7 +86,7 @@ def main() -> None:
                 )
                 print(readings[-1], flush=True)
     last = readings[-1]
-    harness.write(
+    records.write(
         'atari',
         config.seed,
         {

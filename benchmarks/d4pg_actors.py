@@ -19,7 +19,7 @@ import time
 import dm_env
 import numpy as np
 
-from benchmarks import harness
+from benchmarks import harness, records
 from repertory.agents import d4pg
 from repertory.components.environments import registry
 from repertory.components.environments.wrappers import base
@@ -117,7 +117,7 @@ def main() -> None:
         'pairs': pairs,
         'median_ratio': statistics.median(ratios),
     }
-    path = harness.write('d4pg_actors', args.seed, values)
+    path = records.write('d4pg_actors', args.seed, values)
     print(f'{values["median_ratio"]:.2f} of the time of 1 actor; written to {path}')
 
 

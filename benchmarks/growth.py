@@ -11,7 +11,7 @@ import statistics
 from collections.abc import Callable
 from concurrent import futures
 
-from benchmarks import harness
+from benchmarks import harness, records
 
 _LANES = 1, 4, 16, 64, 128
 _ACTORS = 1, 2, 4
@@ -65,7 +65,7 @@ def measure(
         'median_first': statistics.median(found),
         'runs': found,
     }
-    harness.write(name, args.seed, values, args.results)
+    records.write(name, args.seed, values, args.results)
     print(f'{name}: {values["median_first"]:.4g} {unit}', flush=True)
     return {'name': name, **values}
 

@@ -7,31 +7,28 @@ import contextlib
 import dataclasses
 import json
 import os
-import pathlib
-import platform
 import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
-RESULTS = ROOT / 'benchmarks' / 'results'
+from benchmarks import records
+
 OWN_PYTHON = sys.executable
 PEERS = {'acme': 'dm-acme 0.4.0', 'sb3': 'Stable-Baselines3 2.7.0'}
 AGENTS = ('apex_dqn', 'r2d2', 'impala', 'd4pg')
-_PACKAGES = ('tensorflow', 'dm-reverb', 'dm-sonnet', 'numpy', 'torch')
 _START_SECONDS = 300.0
 
 
 def peer_python(name: str) -> str:
     """Returns the Python of a peer's environment, which is made if it is absent."""
     subprocess.run(
-        ['sh', str(ROOT / 'benchmarks' / 'peers' / name / 'setup_peer.sh')], check=True
+        ['sh', str(records.ROOT / 'benchmarks' / 'peers' / name / 'setup_peer.sh')],
+        check=True,
     )
-    return str(ROOT / 'build' / f'peer-{name}' / 'bin' / 'python')
+    return str(records.ROOT / 'build' / f'peer-{name}' / 'bin' / 'python')
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -61,7 +58,7 @@ class Side:
         with tempfile.TemporaryFile('w+') as errors:
             process = subprocess.Popen(
                 [*self.command, 'serve'],
-                cwd=ROOT,
+                cwd=records.ROOT,
                 env=_environment(),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -90,7 +87,7 @@ class Side:
         """
         done = subprocess.run(
             [*self.command, subcommand, *options],
-            cwd=ROOT,
+            cwd=records.ROOT,
             env=_environment(),
             capture_output=True,
             text=True,
@@ -169,49 +166,12 @@ def compare(
         'unit': unit,
         'first': first.name,
         'second': second.name,
-        'versions': {side.name: versions(side) for side in sides},
+        'versions': {side.name: records.versions(side.command[0]) for side in sides},
         **summary([(a[key], b[key]) for a, b in pairs]),
         'pairs': pairs,
     }
-    write(name, args.seed, values, args.results)
+    records.write(name, args.seed, values, args.results)
     return {'name': name, **values}
-
-
-def versions(side: Side) -> dict[str, str]:
-    """Returns the versions of what counts, in a side's own environment."""
-    script = (
-        'import json, platform\n'
-        'from importlib import metadata\n'
-        'found = {"python": platform.python_version()}\n'
-        f'for name in {_PACKAGES}:\n'
-        '    try:\n'
-        '        found[name] = metadata.version(name)\n'
-        '    except metadata.PackageNotFoundError:\n'
-        '        pass\n'
-        'print(json.dumps(found))'
-    )
-    done = subprocess.run(
-        [side.command[0], '-c', script], capture_output=True, text=True, check=True
-    )
-    return json.loads(done.stdout)
-
-
-def table(rows: Sequence[dict[str, Any]]) -> str:
-    """Returns Markdown of what `compare` returned, or of single measurements."""
-    lines = [
-        '| benchmark | unit | ours | the other | ratio (from ... to) |',
-        '|---|---|---|---|---|',
-    ]
-    for row in rows:
-        ours, other, ratio = row['median_first'], '', ''
-        if 'median_second' in row:
-            other = f'{row["median_second"]:.4g} ({row["second"]})'
-            ends = f'{row["min_ratio"]:.3g} ... {row["max_ratio"]:.3g}'
-            ratio = f'{row["median_ratio"]:.3g} ({ends})'
-        lines.append(
-            f'| {row["name"]} | {row["unit"]} | {ours:.4g} | {other} | {ratio} |'
-        )
-    return '\n'.join(lines)
 
 
 def run_pairs(
@@ -244,44 +204,6 @@ def summary(rates: Sequence[tuple[float, float]]) -> dict[str, Any]:
     }
 
 
-def write(
-    name: str, seed: int, values: dict[str, Any], folder: pathlib.Path = RESULTS
-) -> pathlib.Path:
-    """Writes FOLDER/NAME.json: the values, and what they were measured with."""
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f'{name}.json'
-    # Not always the name of the results.
-    module = f'benchmarks.{pathlib.Path(sys.argv[0]).stem}'.replace('.__main__', '')
-    record = {
-        'command': ' '.join(['python', '-m', module, *sys.argv[1:]]),
-        'commit': _git('rev-parse', 'HEAD'),
-        'uncommitted_changes': bool(_git('status', '--porcelain', '-uno')),
-        'date': time.strftime('%Y-%m-%d', time.gmtime()),
-        'seed': seed,
-        'hardware': hardware(),
-        **values,
-    }
-    path.write_text(json.dumps(record, indent=1) + '\n')
-    return path
-
-
-def hardware() -> dict[str, Any]:
-    """Returns processor, cores, memory in GiB, and how busy the machine was."""
-    processor = platform.processor()
-    for line in pathlib.Path('/proc/cpuinfo').read_text().splitlines():
-        if line.startswith('model name'):
-            processor = line.split(':', 1)[1].strip()
-            break
-    pages = os.sysconf('SC_PHYS_PAGES') * os.sysconf('SC_PAGE_SIZE')
-    return {
-        'processor': processor,
-        'cores': len(os.sched_getaffinity(0)),
-        'memory_gib': round(pages / 2**30, 1),
-        'load_average_1_min': round(os.getloadavg()[0], 2),
-        'python': platform.python_version(),
-    }
-
-
 def _environment() -> dict[str, str]:
     environment = {
         **os.environ,
@@ -289,14 +211,7 @@ def _environment() -> dict[str, str]:
         'CUDA_VISIBLE_DEVICES': '-1',
     }
     # Peers' scripts import what both sides step.
-    environment['PYTHONPATH'] = str(ROOT)
+    environment['PYTHONPATH'] = str(records.ROOT)
     # Importing TensorFlow takes four times as long where bytecode may not be kept.
     environment.pop('PYTHONDONTWRITEBYTECODE', None)
     return environment
-
-
-def _git(*arguments: str) -> str:
-    done = subprocess.run(
-        ['git', *arguments], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    return done.stdout.strip()

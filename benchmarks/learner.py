@@ -19,6 +19,7 @@ from benchmarks import harness
 def make_sides(args: argparse.Namespace, agent: str, data: str) -> tuple:
     """Returns ours and the peer's, to `learn` or to `sample`."""
     flags = [*harness.agent_flags(args, agent), '--data', data]
+    flags += ['--items', str(args.items)]
     updates = ['--updates-per-call', str(args.updates_per_call)]
     return (
         harness.own_side('learner', [*flags, *updates]),

@@ -12,6 +12,7 @@ import itertools
 import json
 import sys
 
+import numpy as np
 import tensorflow as tf
 
 from benchmarks import timing
@@ -53,11 +54,14 @@ def add(args: argparse.Namespace) -> None:
         original, adder.add = adder.add, taken.append  # type: ignore[method-assign]
         while len(taken) < _RECORDED:
             acting.loop.step()
-        recorded = itertools.cycle(taken)
+        # A lane that begins anew took no environment step.
+        moved = [int(np.sum(row.step_type != types.StepType.FIRST)) for row in taken]
+        recorded = itertools.cycle(zip(taken, moved, strict=True))
 
         def step() -> int:
-            original(next(recorded))
-            return args.lanes
+            row, num_steps = next(recorded)
+            original(row)
+            return num_steps
 
         timing.report(timing.measure(args, step, adder.flush))
 

@@ -10,7 +10,7 @@ import tree
 
 from benchmarks import timing
 from benchmarks.own import parts
-from repertory.components import specs
+from repertory.components import specs, types
 from repertory.components.environments import vector
 
 _RECORDED = 1_000
@@ -39,8 +39,9 @@ def vectorized(args: argparse.Namespace) -> None:
         environment.reset()
 
         def step() -> int:
-            environment.step(next(actions))
-            return args.lanes
+            timestep = environment.step(next(actions))
+            # A lane that begins anew took no environment step.
+            return int(np.sum(timestep.step_type != types.StepType.FIRST))
 
         timing.report(timing.measure(args, step))
 
@@ -53,8 +54,7 @@ def bare(args: argparse.Namespace) -> None:
     environment.reset()
 
     def step() -> int:
-        environment.step(next(actions)[0])
-        return 1
+        return int(not environment.step(next(actions)[0]).first())
 
     timing.report(timing.measure(args, step))
 

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from benchmarks import __main__ as main
-from benchmarks import harness, timing
+from benchmarks import harness, records, timing
 
 SERVER = """
 import json, sys
@@ -89,13 +89,13 @@ def test_a_comparison_is_written_with_versions_and_command(tmp_path, monkeypatch
     assert written['versions']['ours']['tensorflow'] == '2.8.4'
     assert written['pairs'][1][0] == {'steps_per_second': 31.0}
     assert row['median_first'] == 30.5
-    [line] = [x for x in harness.table([row]).splitlines() if 'actor_fake' in x]
+    [line] = [x for x in records.table([row]).splitlines() if 'actor_fake' in x]
     assert '30.5 | 10.5 (theirs) | 2.91 (2.82 ... 3)' in line
 
 
 def test_what_is_measured_alone_has_no_ratio():
     row = {'name': 'memory', 'unit': 'bytes', 'median_first': 12.0}
-    assert harness.table([row]).splitlines()[-1] == '| memory | bytes | 12 |  |  |'
+    assert records.table([row]).splitlines()[-1] == '| memory | bytes | 12 |  |  |'
 
 
 def test_an_unknown_benchmark_is_refused(capsys):
@@ -107,7 +107,7 @@ def test_an_unknown_benchmark_is_refused(capsys):
 def test_a_quick_run_leaves_the_results_alone():
     args = main.parse(['actor', '--quick'])
     assert (args.pairs, args.seconds) == (1, 2.0)
-    assert args.results != harness.RESULTS
+    assert args.results != records.RESULTS
 
 
 def test_timing_counts_what_comes_after_the_warm_up(monkeypatch):
