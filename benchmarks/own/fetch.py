@@ -9,39 +9,37 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Sequence
 
 import courier
+import numpy as np
 import tensorflow as tf
 
 from benchmarks import timing
-from repertory.components import variables
+from repertory.components import core, variables
+from repertory.launch import remote
 
 _LANES = 16
 _PERIOD = 100  # Environment steps.
 
 
-class Courier:
-    """The parameters of another process."""
+class Source(core.VariableSource):
+    """Has parameters, new ones each time or always the same."""
 
-    def __init__(self, address: str):
-        self._client = courier.Client(address)
+    def __init__(self, changing: bool):
+        self._changing = changing
+        self._version = 0
+        self._values = timing.parameters()
 
-    def get_variables(self):
-        return self._client.get_variables()
+    def get_variables(self) -> tuple[int, Sequence[np.ndarray]]:
+        self._version += self._changing
+        return self._version, self._values
 
 
 def serve(args: argparse.Namespace) -> None:
     """Gives out parameters until standard input is closed."""
-    values = timing.parameters()
-    version = 0
-
-    def get_variables():
-        nonlocal version
-        version += args.changing
-        return version, values
-
     server = courier.Server()
-    server.Bind('get_variables', get_variables)
+    server.Bind('get_variables', remote.versioned(Source(args.changing)))
     server.Start()
     print(json.dumps({'address': f'localhost:{server.port}'}), flush=True)
     sys.stdin.read()
@@ -53,8 +51,10 @@ def fetch(args: argparse.Namespace) -> None:
     """Reports what an environment step waits, of 16 lanes a vector step."""
     tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.config.threading.set_inter_op_parallelism_threads(1)
+    # Only a wait needs a control.
+    source = remote.RemoteVariables(courier.Client(args.address), control=None)
     client = variables.VariableClient(
-        Courier(args.address), [tf.Variable(x) for x in timing.parameters()], _PERIOD
+        source, [tf.Variable(x) for x in timing.parameters()], _PERIOD
     )
     client.update(wait=True)
     timing.report(timing.measure_waits(args, lambda: client.update(_LANES), _LANES))

@@ -9,6 +9,7 @@ from typing import Any
 
 import dm_env
 import numpy as np
+from dm_env import specs as dm_specs
 
 from benchmarks import frames
 from repertory.agents import apex_dqn, d4pg, impala, r2d2
@@ -70,11 +71,23 @@ def make_config(args: argparse.Namespace) -> Any:
     return dataclasses.replace(_CONFIGS[args.agent], **changes)
 
 
+class Vectors(frames.Frames):
+    """Shows random float32 [size], and else is as `Frames`."""
+
+    def __init__(self, seed: int, size: int):
+        random = np.random.default_rng(seed)
+        self._stacks = random.random((128, size), np.float32)
+        self._time = 0
+
+    def observation_spec(self) -> dm_specs.Array:
+        return dm_specs.Array(self._stacks.shape[1:], np.float32, 'vector')
+
+
 def make_environment(args: argparse.Namespace, seed: int) -> dm_env.Environment:
     if args.frames:
         return frames.Frames(seed)
     if args.observation_size is not None:
-        return frames.Frames(seed, (args.observation_size,), np.float32)
+        return Vectors(seed, args.observation_size)
     if args.agent == 'd4pg':
         return registry.make_environment('control:cartpole:swingup', seed)
     return catch.Catch(seed)
