@@ -54,9 +54,8 @@ def _read(path: pathlib.Path) -> list[dict]:
 
 def _rate(rows: list[dict], count: str) -> float | None:
     """Returns the growth of a count per second, once all is compiled."""
-    later = [
-        row for row in rows if row['time'] > rows[0]['time'] + _RATES_AFTER_SECONDS
-    ]
+    begin = rows[0]['time'] + _RATES_AFTER_SECONDS if rows else 0.0
+    later = [row for row in rows if row['time'] > begin]
     if len(later) < 2:
         return None
     first, last = later[0], later[-1]
