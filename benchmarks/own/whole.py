@@ -89,12 +89,11 @@ def learn(args: argparse.Namespace) -> None:
         ]
         learner = _read(pathlib.Path(rows) / 'learner.json')
         actor = _read(pathlib.Path(rows) / 'actor_0.json')
+    shown = reached or evaluations[-1:]
     timing.report(
         {
             'reached_at': reached[0]['time'] if reached else None,
-            'actor_steps': (reached or evaluations)[0 if reached else -1][
-                'actor_steps'
-            ],
+            'actor_steps': shown[0]['actor_steps'] if shown else None,
             'environment_steps_per_second': _rate(actor, 'actor_steps'),
             'learner_steps_per_second': _rate(learner, 'learner_steps'),
         }
