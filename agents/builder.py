@@ -71,6 +71,30 @@ class AgentConfig(abc.ABC):
         del environment_spec
         return None
 
+    def share(self, num_learners: int) -> AgentConfig:
+        """Returns the config for the dataset of one of some learners that learn as one.
+
+        Its `batch_size` is that learner's part: all of them together take a batch.
+
+        Raises:
+            ValueError: if the batch cannot be divided so.
+        """
+        if num_learners == 1:
+            return self
+        batch_size = getattr(self, 'batch_size', None)
+        if batch_size is None:
+            raise ValueError(
+                f'{type(self).__name__} must have a field batch_size for num_learners '
+                f'> 1, got none for {num_learners}; add it, or override `share`.'
+            )
+        if batch_size % num_learners:
+            raise ValueError(
+                f'num_learners must divide batch_size, got {num_learners} and '
+                f'{batch_size}; each learner samples an equal share.'
+            )
+        part: dict[str, Any] = {'batch_size': batch_size // num_learners}
+        return dataclasses.replace(self, **part)
+
     def check_lanes(self, num_lanes: int) -> None:
         """Refuses a number of lanes of each actor that the agent cannot learn from.
 

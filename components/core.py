@@ -8,11 +8,14 @@ from __future__ import annotations
 import abc
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from repertory.components import specs, types
+
+if TYPE_CHECKING:
+    from repertory.components import collectives
 
 
 class Stopped(Exception):  # noqa: N818
@@ -164,6 +167,17 @@ class Learner(VariableSource):
     @abc.abstractmethod
     def step(self) -> Mapping[str, float]:
         """Does a call's worth of learner steps; returns their mean metrics."""
+
+    def join(self, group: collectives.Group) -> None:
+        """Learns as one with the others of `group` from now on; see `SGDLearner.join`.
+
+        Raises:
+            TypeError: if it cannot.
+        """
+        raise TypeError(
+            f'num_learners must be 1 for {type(self).__name__}, got {group.size}; it '
+            'has no `join`, by which a learner learns as one with others.'
+        )
 
     def flush(self) -> None:
         """Returns when the priorities of all steps done are written."""

@@ -11,7 +11,7 @@ import sonnet as snt
 import tensorflow as tf
 import tree
 
-from repertory.components import compiled, core, optimizers, types
+from repertory.components import collectives, compiled, core, optimizers, types
 
 
 class LossOutput(NamedTuple):
@@ -52,6 +52,8 @@ class SGDLearner(core.Learner):
         optimizer: of `components.optimizers`; or one for each loss, by name.
         samples: yields samples [K, B, ...].
         update_priorities: takes uint64 keys [K * B] and priorities [K * B].
+        summed: whether the loss is a sum over the items of a batch, not their mean; so
+            are the losses of several learners that learn as one joined.
     """
 
     def __init__(
@@ -67,6 +69,7 @@ class SGDLearner(core.Learner):
         optimizer: optimizers.Optimizer | Mapping[str, optimizers.Optimizer],
         samples: Iterator[types.Sample],
         update_priorities: core.PriorityUpdater | None = None,
+        summed: bool = False,
     ):
         self._loss = loss
         self._online = online
@@ -74,6 +77,8 @@ class SGDLearner(core.Learner):
         self._config = config
         self._samples = samples
         self._update_priorities = update_priorities
+        self._summed = summed
+        self._group: collectives.Group | None = None
         parts = _by_name(trained)
         self._variables = _variables([m for part in parts.values() for m in part])
         self._trained = {
@@ -104,7 +109,9 @@ class SGDLearner(core.Learner):
             The metrics, averaged over the K steps.
 
         Raises:
-            FloatingPointError: if a loss, a gradient or a priority is not finite.
+            FloatingPointError: if a loss, a gradient or a priority is not finite; of
+                several learners all raise it.
+            collectives.PeerLostError: if another learner is gone.
         """
         began = time.perf_counter()
         sample = next(self._samples)
@@ -124,6 +131,11 @@ class SGDLearner(core.Learner):
                 f'{int(self._steps.numpy()) + 1}, which changed nothing; priorities '
                 f'are as of step {self._num_steps}. {found[0]}'
             ) from None
+        except collectives.LOST as error:
+            if self._group is None:
+                raise
+            self._num_steps = int(self._steps.numpy())  # Of a call, some may be done.
+            raise self._group.lost(error) from error
         values = metrics.numpy()
         keys = sample.info.key
         self._num_steps += int(keys.shape[0])
@@ -132,6 +144,27 @@ class SGDLearner(core.Learner):
         self._seconds['wait'] += received - began
         self._seconds['learn'] += time.perf_counter() - received
         return dict(zip(self._metric_names, values.tolist(), strict=True))
+
+    def join(self, group: collectives.Group) -> None:
+        """Learns as one with the other learners of `group` from now on.
+
+        To be called before the first step, by all of them, each with its part of a
+        batch as samples. All begin with the variables of rank 0. In each step the
+        losses and gradients are those of the joined batch: the mean over the learners,
+        or the sum where losses are `summed`. What follows, clipping, checks and the
+        optimizer, is computed from them on each rank alike, so that the variables stay
+        the same. A learning rate is thus for the whole batch, however many share it.
+        Metrics but loss and gradient norm, and priorities, are of a learner's own part.
+
+        Raises:
+            RuntimeError: if it has begun to learn.
+            collectives.PeerLostError: if another learner is gone.
+        """
+        if self._metric_names:
+            raise RuntimeError('join must be called before step.')
+        self._group = group
+        group.broadcast(list(self._named().values()))
+        self._num_steps = int(self._steps.numpy())
 
     def statistics(self) -> dict[str, float]:
         """Returns the seconds spent waiting for samples, and learning."""
@@ -213,11 +246,17 @@ class SGDLearner(core.Learner):
             tape.watch(self._trained)
             output = self._loss(self._online, self._target, sample, self._config)
         losses = _by_name(output.loss)
-        metrics, gradients = {}, {}
-        for name, variables in self._trained.items():
+        gradients = {
+            name: tape.gradient(losses[name], variables, unconnected_gradients='zero')
+            for name, variables in self._trained.items()
+        }
+        if self._group is not None:
+            # One that is not finite makes the whole so: all stop at this step.
+            losses, gradients = self._group.combine((losses, gradients), self._summed)
+        metrics = {}
+        for name in self._trained:
             gradients[name], norm = optimizers.clip_by_global_norm(
-                tape.gradient(losses[name], variables, unconnected_gradients='zero'),
-                self._config.max_gradient_norm,
+                gradients[name], self._config.max_gradient_norm
             )
             values = {'loss': losses[name], 'gradient_norm': norm}
             for key, value in values.items():

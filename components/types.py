@@ -85,6 +85,9 @@ class SampleInfo(NamedTuple):
     probability: Any  # float64, of being drawn, after the priority exponent.
     table_size: Any  # int64, items
     priority: Any  # float64
+    # float64 []; the least `probability` of the whole batch, where this is the share of
+    # one of several learners; () where it is all of it.
+    least_probability: Any = ()
 
 
 class Sample(NamedTuple):

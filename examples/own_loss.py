@@ -31,7 +31,9 @@ def log_cosh_loss(online, target, sample, config) -> learner.LossOutput:
         target.q(step.next_observation),
     )  # [B]
     weights = priorities.importance_weights(
-        sample.info.probability, config.importance_sampling_exponent
+        sample.info.probability,
+        config.importance_sampling_exponent,
+        sample.info.least_probability,
     )
     # log cosh x, which does not overflow for large x.
     log_cosh = error + tf.nn.softplus(-2.0 * error) - math.log(2.0)

@@ -49,6 +49,14 @@ def check_together(
         ValueError: saying what does not fit.
     """
     experiment.agent.check_lanes(topology.envs_per_actor)
+    share = experiment.agent.share(topology.num_learners)
+    try:
+        share.check_lanes(topology.envs_per_actor)
+    except ValueError as error:
+        raise ValueError(
+            f'num_learners must leave each a batch that it can learn from, got '
+            f'{topology.num_learners}: {error}'
+        ) from error
     if experiment.target_return is not None and not topology.evaluators:
         raise ValueError(
             'evaluators must be >= 1 where target_return is set, got 0; nothing would '
@@ -60,8 +68,8 @@ def check_one_thread(topology: experiment_lib.Topology) -> None:
     """Refuses a topology that one thread cannot run.
 
     Raises:
-        ValueError: if it has not one actor, shard and evaluator, or has relays or
-            restarts.
+        ValueError: if it has not one actor, shard, learner and evaluator, or has
+            relays or restarts.
     """
     if topology.restart:
         raise ValueError(
@@ -73,9 +81,32 @@ def check_one_thread(topology: experiment_lib.Topology) -> None:
             f'variable_relays must be 0 in one thread, got {topology.variable_relays}; '
             'its actor asks the learner directly: launch a program.'
         )
+    _check_one_learner(topology, 'in one thread')
     counts = topology.num_actors, topology.replay_shards, topology.evaluators
     if (*counts, topology.inference) != (1, 1, 1, 'local'):
         raise ValueError(
             'num_actors, replay_shards, evaluators must be 1 in one thread, inference '
             f"'local', got {counts}, {topology.inference!r}; launch a program."
+        )
+
+
+def check_threads(topology: experiment_lib.Topology) -> None:
+    """Refuses a topology that threads of one process cannot run.
+
+    Raises:
+        ValueError: if it has more than one learner, or restarts.
+    """
+    if topology.restart:
+        raise ValueError(
+            f'restart must be empty for threads, got {topology.restart}: a thread '
+            'cannot be ended to start it again; launch processes.'
+        )
+    _check_one_learner(topology, 'in threads')
+
+
+def _check_one_learner(topology: experiment_lib.Topology, where: str) -> None:
+    if topology.num_learners > 1:
+        raise ValueError(
+            f'num_learners must be 1 {where}, got {topology.num_learners}; each needs '
+            'a process: launch processes.'
         )

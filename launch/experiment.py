@@ -218,6 +218,10 @@ class Topology:
     replay: Literal['separate', 'learner'] = 'separate'
     """Replay in processes of its own, or in the learner's, which samples faster."""
 
+    num_learners: int = 1
+    """Learners, a process each, that learn as one: each samples an equal share of a
+    batch, and all make the step of the joined gradient. For large networks."""
+
     inference: Literal['local', 'central'] = 'local'
     """Actors act by parameters of their own, or ask one server, which chooses for half
     of them at once while the others step: for large networks, on a GPU."""
@@ -249,7 +253,7 @@ class Topology:
 
     def __post_init__(self) -> None:
         counts = 'num_actors', 'actors_per_process', 'envs_per_actor', 'replay_shards'
-        for name in counts:
+        for name in (*counts, 'num_learners'):
             checks.check_integer(getattr(self, name), 1, name)
         if self.environment_workers is not None:
             checks.check_integer(self.environment_workers, 1, 'environment_workers')

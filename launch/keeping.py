@@ -22,6 +22,7 @@ class KeptNode:
         is_over: Callable[[], bool],
         report: Callable[[str, str, str], None],
         clock: Callable[[], float] = time.monotonic,
+        others: list[KeptNode] | None = None,
     ):
         """Does not start it yet.
 
@@ -31,11 +32,20 @@ class KeptNode:
             is_over: whether the program ends, and nothing is to be restarted.
             report: takes the node's name, what failed, and what is done about it.
             clock: seconds, for tests.
+            others: of its group, which are started again with it, on one budget, where
+                the policy says so; it is appended.
         """
         self.name = node.name
         self.roles = node.roles
         self._node = node
-        self._budget = restarts.RestartBudget(policy, clock)
+        together = isinstance(policy, restarts.TogetherPolicy)
+        self._group = others if together and others is not None else []
+        self._group.append(self)
+        self._budget: restarts.RestartBudget = (
+            restarts.RestartBudget(policy, clock)
+            if self._group[0] is self
+            else self._group[0]._budget
+        )
         self._is_over = is_over
         self._report = report
         self._clock = clock
@@ -56,7 +66,7 @@ class KeptNode:
         if self._start_at is not None:
             if self._asked or self._is_over():
                 return ''
-            if self._clock() < self._start_at:
+            if self._clock() < self._start_at or self._node.poll() is None:
                 return None
             self._start_at = None
             self._node.start()
@@ -68,7 +78,10 @@ class KeptNode:
             self._report(self.name, outcome, 'it fails too often: the run ends')
             return outcome
         self._report(self.name, outcome, f'starts again in {delay:g} s, {self._budget}')
-        self._start_at = self._clock() + delay
+        for kept in self._group:
+            kept._start_at = self._clock() + delay
+            if kept is not self:
+                kept._node.kill()
         return None
 
     def terminate(self) -> None:

@@ -120,6 +120,7 @@ class Run:
         self._folder = tempfile.TemporaryDirectory(prefix='repertory_')
         self.job_dir = pathlib.Path(self._folder.name)
         self._nodes: list[binding.Node] = []
+        self._kept: dict[str, list[keeping.KeptNode]] = {}
         self._ended: dict[str, str] = {}
         self._coordinator: Any = None
         self._lock = threading.Lock()
@@ -192,7 +193,8 @@ class Run:
         """Returns what stands for `node`: itself, or what starts it again."""
         if group not in self._restarts:
             return node
-        return keeping.KeptNode(node, self._restarts[group], self.is_over, self.report)
+        policy, others = self._restarts[group], self._kept.setdefault(group, [])
+        return keeping.KeptNode(node, policy, self.is_over, self.report, others=others)
 
     def is_over(self) -> bool:
         """Whether what fails now is not to be started again."""

@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from repertory.components import checkpointing, core, types
+from repertory.components import checkpointing, collectives, core, types
 from repertory.launch import control as control_lib
 from repertory.launch import experiment as experiment_lib
 from repertory.launch import run_folder, workers
 from repertory.replay import prefetching, server
 
 _PUBLISH_SECONDS = 0.1
+_LOST_SECONDS = 10.0  # For the launcher to notice who is gone, and to say so.
 
 
 class LearnerWorker(core.VariableSource):
@@ -32,8 +33,11 @@ class LearnerWorker(core.VariableSource):
         logger: core.Logger,
         folder: run_folder.RunFolder,
         experiment: experiment_lib.ExperimentConfig,
+        joint: collectives.JointSamples | None = None,
     ):
+        """With `joint` it leads others, which take their samples when it does."""
         self.learner = learner
+        self._joint = joint
         self._samples = samples
         self._steps_per_call, self.items_per_call = updates_per_call, items_per_call
         self._save_policy = save_policy
@@ -118,8 +122,12 @@ class LearnerWorker(core.VariableSource):
         try:
             while self.step():
                 pass
+            if self._joint is not None:
+                self._joint.stop()
         except core.Stopped:
             pass
+        except collectives.PeerLostError as error:
+            _await_end(self._control, error)
         self.finish()
         self._control.wait_until('exit')
         self.close()
@@ -131,3 +139,45 @@ class LearnerWorker(core.VariableSource):
         self.learner.close()
         if isinstance(self._samples, prefetching.Prefetcher):
             self._samples.close()
+
+
+class Follower:
+    """A learner after the first: takes each step with it, and does nothing else."""
+
+    def __init__(
+        self,
+        learner: core.Learner,
+        samples: Iterator[types.Sample],
+        control: control_lib.NodeControl,
+    ):
+        """Takes a learner that has joined the others, and what it samples."""
+        self._learner = learner
+        self._samples = samples
+        self._control = control
+
+    def run(self) -> None:
+        """Learns until the first learner stops, or the run ends."""
+        try:
+            while True:
+                self._learner.step()
+        except core.Stopped:
+            pass
+        except collectives.PeerLostError as error:
+            _await_end(self._control, error)
+        self._learner.flush()
+        self._control.done()
+        self._control.wait_until('exit')
+        self._learner.close()
+        if isinstance(self._samples, prefetching.Prefetcher):
+            self._samples.close()
+
+
+def _await_end(
+    control: control_lib.NodeControl, error: collectives.PeerLostError
+) -> None:
+    """Returns once the run ends for what `error` tells; raises it if the run goes on.
+
+    Where learners are restarted, all are: the launcher ends this one meanwhile.
+    """
+    if not control.wait_until('drain', _LOST_SECONDS):
+        raise error

@@ -10,7 +10,15 @@ import time
 from typing import Any
 
 from repertory.components import core
-from repertory.launch import checks, progress, quiet, run_folder, signals, wiring
+from repertory.launch import (
+    checks,
+    learning,
+    progress,
+    quiet,
+    run_folder,
+    signals,
+    wiring,
+)
 from repertory.launch import control as control_lib
 from repertory.launch import coordinator as coordinator_lib
 from repertory.launch import experiment as experiment_lib
@@ -122,7 +130,7 @@ class _Run:
         self._replay = replay
         self._replay_control = control('replay_0')
         [statistics] = replay.statistics()  # Before anything is sampled ahead.
-        self._learner = wiring.build_learner(
+        self._learner = learning.build_learner(
             experiment,
             topology,
             [replay.address],

@@ -90,14 +90,14 @@ class CoordinatorNode:
             raise RuntimeError(self._coordinator.failure)
 
 
-class _Replay:
+class Replay:
     """One replay server, and the reports about it."""
 
     def __init__(self, plan: Plan, role: str, address: str, coordinator: Any):
         from repertory.launch import wiring
 
         self._coordinator = coordinator
-        self._control = _control(role, coordinator)
+        self._control = make_control(role, coordinator)
         self._server = wiring.build_replay(
             plan.experiment,
             plan.topology,
@@ -135,56 +135,18 @@ class _Replay:
 
 
 def run_replay(plan: Plan, role: str, address: lp.Address, coordinator: Any) -> None:
-    _configure('replay', plan)
-    _Replay(plan, role, address.resolve(), coordinator).run()
-
-
-class LearnerNode:
-    """Serves the parameters, and replay too if that is to be here."""
-
-    def __init__(self, plan: Plan, addresses: Sequence[lp.Address], coordinator: Any):
-        _configure('learner', plan)
-        from repertory.launch import wiring
-
-        resolved = [address.resolve() for address in addresses]
-        self._replays = []
-        if plan.topology.replay == 'learner':
-            self._replays = [
-                _Replay(plan, f'replay_{index}', address, coordinator)
-                for index, address in enumerate(resolved)
-            ]
-        self._control = _control('learner', coordinator)
-        self._worker = wiring.build_learner(
-            plan.experiment,
-            plan.topology,
-            resolved,
-            self._control,
-            plan.run_dir,
-            plan.resumes,
-        )
-        self.get_variables = remote.versioned(self._worker)
-
-    def run(self) -> None:
-        threads = [
-            threading.Thread(target=replay.run_in_thread, daemon=True)
-            for replay in self._replays
-        ]
-        for thread in threads:
-            thread.start()
-        with self._control:
-            self._worker.run()
-        for thread in threads:
-            thread.join()
+    configure('replay', plan)
+    Replay(plan, role, address.resolve(), coordinator).run()
 
 
 class InferenceNode:
     """Serves actions for the actors, which have no parameters of their own."""
 
     def __init__(self, plan: Plan, learner: Any, coordinator: Any):
-        _configure('inference', plan)
+        configure('inference', plan)
         from repertory.launch import central
 
-        self._control = _control('inference', coordinator)
+        self._control = make_control('inference', coordinator)
         self._server = central.build_inference(
             plan.experiment,
             plan.topology,
@@ -228,7 +190,7 @@ def run_actors(
     Raises:
         Exception: what the first that fails raises, at once: the process is to end.
     """
-    _configure('actor', plan)
+    configure('actor', plan)
     from repertory.launch import central, wiring
 
     ended: queue.Queue[BaseException | None] = queue.Queue()
@@ -259,7 +221,7 @@ def run_actors(
 
     for index in addresses:
         # Here, since Launchpad knows only this thread.
-        control = _control(core.Role(actor_index=index).name, coordinator)
+        control = make_control(core.Role(actor_index=index).name, coordinator)
         threading.Thread(target=run, args=(index, control), daemon=True).start()
     for _ in addresses:
         error = ended.get()
@@ -268,11 +230,11 @@ def run_actors(
 
 
 def run_evaluator(plan: Plan, index: int, learner: Any, coordinator: Any) -> None:
-    _configure('evaluator', plan)
+    configure('evaluator', plan)
     from repertory.launch import wiring
 
     role = core.Role(actor_index=index, evaluation=True).name
-    with _control(role, coordinator) as control:
+    with make_control(role, coordinator) as control:
         with contextlib.suppress(core.Stopped):
             wiring.build_evaluator(
                 plan.experiment,
@@ -285,16 +247,17 @@ def run_evaluator(plan: Plan, index: int, learner: Any, coordinator: Any) -> Non
         control.done()
 
 
-def _control(role: str, coordinator: Any) -> control_lib.NodeControl:
+def make_control(role: str, coordinator: Any) -> control_lib.NodeControl:
+    """Returns the control of a role of this node; to be called in its own thread."""
     # Of this thread: where nodes are threads, each has an event of its own.
     asked = lp.stop_event()
     return control_lib.NodeControl(role, coordinator, asked_to_stop=asked.is_set)
 
 
-def _configure(group: str, plan: Plan) -> None:
+def configure(group: str, plan: Plan, rank: int | None = None) -> None:
     """Sets TensorFlow up where the process is the node's own."""
     launch_type = context.get_context().launch_type
     if launch_type is lp.LaunchType.LOCAL_MULTI_PROCESSING:
         from repertory.launch import wiring
 
-        wiring.configure_process(group, plan.experiment)
+        wiring.configure_process(group, plan.experiment, rank)

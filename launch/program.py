@@ -7,6 +7,7 @@ Each node's function runs in the node's own process, and builds there what
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import os
 import pathlib
@@ -16,7 +17,15 @@ from typing import Any
 import launchpad as lp
 
 from repertory.components import core
-from repertory.launch import checks, experiment, nodes, progress, relays, restarts
+from repertory.launch import (
+    checks,
+    experiment,
+    learners,
+    nodes,
+    progress,
+    relays,
+    restarts,
+)
 
 _CALL_SECONDS = 10.0
 
@@ -49,7 +58,9 @@ def make_program(
     actor_roles = _names(topology.num_actors)
     evaluator_roles = _names(topology.evaluators, evaluation=True)
     relay_roles = [f'relay_{i}' for i in range(topology.variable_relays)]
-    roles = [*replay_roles, 'learner', *relay_roles, *evaluator_roles, *actor_roles]
+    learner_roles = ['learner', *_follower_roles(topology)]
+    roles = [*replay_roles, *learner_roles, *relay_roles]
+    roles += [*evaluator_roles, *actor_roles]
     roles += ['inference'] * (topology.inference == 'central')
     patience = progress.RESTARTING if topology.restart else progress.STANDARD
     told = progress.budget_of(config), roles, plan.run_dir, resume, patience
@@ -65,13 +76,7 @@ def make_program(
             address.assign(node)
             program.add_node(node, label='replay')
 
-    learner = lp.CourierNode(nodes.LearnerNode, plan, addresses, coordinator_handle)
-    learner.role = 'learner'
-    for address in addresses if topology.replay == 'learner' else ():
-        address.assign(learner)
-    learner_handle = program.add_node(learner, label='learner')
-    learner_handle.set_client_kwargs(call_timeout=_CALL_SECONDS)
-
+    learner_handle = _add_learners(program, plan, addresses, coordinator_handle)
     handles = learner_handle, coordinator_handle
     _add_actors(program, plan, addresses, handles, relay_roles)
     for index, role in enumerate(evaluator_roles):
@@ -92,6 +97,36 @@ def _add_relay(program: lp.Program, role: str, learner: Any, coordinator: Any) -
     node.role = role
     handle = program.add_node(node, label='relay')
     handle.set_client_kwargs(call_timeout=_CALL_SECONDS)
+    return handle
+
+
+def _follower_roles(topology: experiment.Topology) -> list[str]:
+    return [f'learner_{rank}' for rank in range(1, topology.num_learners)]
+
+
+def _add_learners(
+    program: lp.Program,
+    plan: nodes.Plan,
+    addresses: Sequence[lp.Address],
+    coordinator: Any,
+) -> Any:
+    """Adds the learners' nodes; returns the handle of the first, which is asked."""
+    followers = _follower_roles(plan.topology)
+    meeting = [lp.Address() for _ in ('learner', *followers)] if followers else []
+    node = lp.CourierNode(learners.LearnerNode, plan, addresses, meeting, coordinator)
+    node.role = 'learner'
+    for address in addresses if plan.topology.replay == 'learner' else ():
+        address.assign(node)
+    for address in meeting[:1]:
+        address.assign(node)
+    handle = program.add_node(node, label='learner')
+    handle.set_client_kwargs(call_timeout=_CALL_SECONDS)
+    for rank, role in enumerate(followers, 1):
+        told = plan, rank, addresses, meeting, coordinator
+        node = lp.PyNode(learners.run_follower, *told)
+        node.role, node.own_process = role, True
+        meeting[rank].assign(node)
+        program.add_node(node, label='learner')
     return handle
 
 
@@ -134,8 +169,12 @@ def _add_actors(
 def restart_policies(
     topology: experiment.Topology,
 ) -> dict[str, restarts.RestartPolicy]:
-    """Returns which groups are restarted, and how often."""
-    return dict.fromkeys(topology.restart, topology.restart_policy)
+    """Returns which groups are restarted, and how often; several learners as one."""
+    policies = dict.fromkeys(topology.restart, topology.restart_policy)
+    if topology.num_learners > 1 and 'learner' in policies:
+        fields = dataclasses.asdict(topology.restart_policy)
+        policies['learner'] = restarts.TogetherPolicy(**fields)
+    return policies
 
 
 def process_environments(topology: experiment.Topology) -> dict[str, dict[str, str]]:

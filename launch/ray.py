@@ -194,7 +194,7 @@ class RayNode:
     def start(self) -> None:
         """Starts the process as soon as there is a place for it."""
         self._outcome, self._reason, self._starting = None, '', True
-        self._polling = None
+        self._polling, self._asked, self._killed_at = None, False, float('inf')
         if self._host is None:
             self._ask_for_host()
 

@@ -43,6 +43,13 @@ class RestartPolicy:
             )
 
 
+class TogetherPolicy(RestartPolicy):
+    """The same for a group none of whose nodes can go on without the others.
+
+    Where one fails, all of them are ended and started again; it counts once.
+    """
+
+
 class RestartBudget:
     """The restarts of one node that are left."""
 

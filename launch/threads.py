@@ -79,7 +79,16 @@ def make_nodes(
 
     A node's log holds its exception, if there was one: output is this process's, but
     for what compiled libraries write to stderr, which `nodes.log` has.
+
+    Raises:
+        ValueError: if a node needs a process of its own.
     """
+    for name, _, node in binding.named_nodes(program):
+        if getattr(node, 'own_process', False):
+            raise ValueError(
+                f'mode must not be threads for {name}, which needs a process of its '
+                'own; launch processes.'
+            )
     binding.prepare(program, lp.LaunchType.LOCAL_MULTI_THREADING, stop)
     return [
         _ThreadNode(

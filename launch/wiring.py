@@ -8,7 +8,6 @@ from __future__ import annotations
 import dataclasses
 import logging
 import os
-from collections.abc import Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -16,7 +15,6 @@ import tree
 
 from repertory.components import (
     actor,
-    checkpointing,
     core,
     loggers,
     variables,
@@ -26,25 +24,25 @@ from repertory.components.networks import observations
 from repertory.launch import control as control_lib
 from repertory.launch import (
     evaluation_recorder,
-    exporting,
-    learner_worker,
-    records,
     run_folder,
     workers,
 )
 from repertory.launch import experiment as experiment_lib
-from repertory.replay import datasets, prefetching, server, tables
+from repertory.replay import server
 
 _logger = logging.getLogger(__name__)
 
 
-def configure_process(group: str, experiment: experiment_lib.ExperimentConfig) -> None:
+def configure_process(
+    group: str, experiment: experiment_lib.ExperimentConfig, rank: int | None = None
+) -> None:
     """Sets TensorFlow's threads for a process of its own; before anything else.
 
     Actors and evaluators run small graphs: with more than one thread each, processes
     take the few cores from each other. A learner without convolutions is up to 1.8
     times faster where no operation is split: its threads run operations side by side.
-    An inference server's are one after another.
+    An inference server's are one after another. Learners of several, which have a
+    `rank`, get a GPU each.
     """
     single = group in ('actor', 'evaluator')
     if single or group == 'inference':
@@ -52,7 +50,11 @@ def configure_process(group: str, experiment: experiment_lib.ExperimentConfig) -
     splits = group in ('learner', 'inference') and _has_images(experiment)
     if not (splits or group == 'replay'):
         tf.config.threading.set_intra_op_parallelism_threads(1)
-    for device in tf.config.list_physical_devices('GPU'):
+    devices = tf.config.list_physical_devices('GPU')
+    if devices and rank is not None:
+        devices = [devices[rank % len(devices)]]
+        tf.config.set_visible_devices(devices, 'GPU')
+    for device in devices:
         tf.config.experimental.set_memory_growth(device, True)
 
 
@@ -211,83 +213,3 @@ def build_evaluator(
         experiment=experiment,
         recorder=recorder,
     )
-
-
-def build_learner(
-    experiment: experiment_lib.ExperimentConfig,
-    topology: experiment_lib.Topology,
-    replay_addresses: Sequence[str],
-    control: control_lib.NodeControl,
-    run_dir: str | os.PathLike,
-    resume: bool,
-    background: bool = True,
-) -> learner_worker.LearnerWorker:
-    """Returns the learner, connected to the replay servers, restored if resumed."""
-    tf.random.set_seed(experiment.seed)
-    spec = experiment.environment_spec()
-    builder = experiment.builder()
-    networks = experiment.make_networks(spec)
-    role = make_role(experiment, topology)
-    policy = builder.make_policy(networks, spec, role)
-    dataset = builder.make_dataset(
-        replay_addresses, spec, policy, role.num_lanes, background
-    )
-    items_per_call = dataset.element_spec.info.key.shape.num_elements()
-    for table in builder.make_table_specs(spec, policy, role.num_lanes):
-        tables.check_batch(table, items_per_call)
-
-    def wait(reason: str, waited_seconds: float) -> None:
-        worker.publish()  # Actors are not to wait for the next step to see the last.
-        control.wait(reason, waited_seconds)
-
-    samples = (
-        prefetching.Prefetcher(dataset, wait, datasets.describe_wait(replay_addresses))
-        if background
-        else iter(dataset)
-    )
-    learner = builder.make_learner(
-        networks, experiment.make_networks(spec), spec, samples, replay_addresses
-    )
-    folder = run_folder.RunFolder(run_dir)
-    if resume:
-        restore(learner, folder)
-    _show_config(experiment, folder)
-    # An exported policy acts in any number of lanes.
-    role = dataclasses.replace(
-        make_role(experiment, topology, evaluation=True), num_lanes=1
-    )
-    evaluation = builder.make_policy(networks, spec, role)
-    worker = learner_worker.LearnerWorker(
-        learner=learner,
-        samples=samples,
-        updates_per_call=dataset.element_spec.info.key.shape[0],
-        items_per_call=items_per_call,
-        save_policy=lambda: exporting.export_policy(
-            folder.policy, evaluation, spec, metadata=exporting.describe(experiment)
-        ),
-        replay_addresses=replay_addresses,
-        control=control,
-        logger=make_logger(experiment, run_dir, 'learner'),
-        folder=folder,
-        experiment=experiment,
-    )
-    return worker
-
-
-def _show_config(
-    experiment: experiment_lib.ExperimentConfig, folder: run_folder.RunFolder
-) -> None:
-    if experiment.logging.tensorboard:
-        with loggers.TensorBoardLogger(folder.tensorboard / 'learner') as texts:
-            texts.write_text('config', records.as_markdown(experiment))
-
-
-def restore(learner: core.Learner, folder: run_folder.RunFolder) -> None:
-    """Restores the newest whole checkpoint, and says which."""
-    path = checkpointing.latest(folder.checkpoints)
-    if path is None:
-        _logger.warning('Resume: no checkpoint in %s; begins anew.', folder.checkpoints)
-        return
-    checkpoint = checkpointing.load(path)
-    learner.restore(checkpoint.arrays)
-    _logger.info('Resume: restored learner step %d from %s.', learner.steps, path)

@@ -8,6 +8,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import reverb
@@ -29,7 +30,9 @@ _RETRY_SECONDS = 1.0
 _MAX_RETRIES = 60
 
 
-def importance_weights(probabilities: tf.Tensor, exponent: float) -> tf.Tensor:
+def importance_weights(
+    probabilities: tf.Tensor, exponent: float, least: Any = ()
+) -> tf.Tensor:
     """Returns the weights that undo the bias of prioritized sampling.
 
     w_i = (N P(i))^-beta / max_j (N P(j))^-beta = (min_j P(j) / P(i))^beta, so
@@ -41,6 +44,8 @@ def importance_weights(probabilities: tf.Tensor, exponent: float) -> tf.Tensor:
     Args:
         probabilities: float64 [B]; chance of drawing each item, in (0, 1].
         exponent: beta, in [0, 1]; 0 turns the correction off.
+        least: float64 []; min_j P(j) where these are a part of the batch:
+            `SampleInfo.least_probability`. () where they are all of it.
 
     Returns:
         float32 [B], each in (0, 1]; the least likely item's weight is 1.
@@ -51,8 +56,10 @@ def importance_weights(probabilities: tf.Tensor, exponent: float) -> tf.Tensor:
     if not 0.0 <= exponent <= 1.0:
         raise ValueError(f'exponent must be in [0, 1], got {exponent}.')
     tf.debugging.assert_shapes([(probabilities, ('B',))])
+    if isinstance(least, tuple):
+        least = tf.reduce_min(probabilities)
     # The quotient first: an inverse of its own can overflow once cast to float32.
-    quotient = tf.reduce_min(probabilities) / probabilities  # [B]
+    quotient = least / probabilities  # [B]
     return tf.cast(quotient**exponent, tf.float32)
 
 

@@ -41,7 +41,9 @@ def dpg_loss(
     td_error = tf.stop_gradient(returns) - q_tm1
     magnitude = tf.abs(tf.stop_gradient(td_error))
     weights = priorities.importance_weights(
-        sample.info.probability, config.importance_sampling_exponent
+        sample.info.probability,
+        config.importance_sampling_exponent,
+        sample.info.least_probability,
     )
     policy_loss = policy_gradient.deterministic_policy_loss(
         online.policy,

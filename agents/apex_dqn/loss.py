@@ -41,7 +41,9 @@ def double_q_loss(
         target.q(transition.next_observation),
     )  # [B]
     weights = priorities.importance_weights(
-        sample.info.probability, config.importance_sampling_exponent
+        sample.info.probability,
+        config.importance_sampling_exponent,
+        sample.info.least_probability,
     )
     shape = value.huber if config.loss == 'huber' else value.squared
     return learner.LossOutput(

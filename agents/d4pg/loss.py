@@ -47,7 +47,9 @@ def d4pg_loss(
     )  # [B] each
     if config.sampler == 'prioritized':
         weights = priorities.importance_weights(
-            sample.info.probability, config.importance_sampling_exponent
+            sample.info.probability,
+            config.importance_sampling_exponent,
+            sample.info.least_probability,
         )
         errors = weights * errors
 

@@ -128,6 +128,7 @@ class Builder(builder.Builder):
             config=self._config,
             optimizer=_make_optimizer(self._config),
             samples=samples,
+            summed=True,
         )
 
 

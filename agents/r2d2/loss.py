@@ -51,7 +51,9 @@ def sequence_loss(
     trace = tree.map_structure(lambda x: x[burn_in:], rows)
     td = td_errors(q, unroll(target), trace, config)
     weights = priorities.importance_weights(
-        sample.info.probability, config.importance_sampling_exponent
+        sample.info.probability,
+        config.importance_sampling_exponent,
+        sample.info.least_probability,
     )
     return learner.LossOutput(
         loss=tf.reduce_mean(weights * tf.reduce_sum(value.squared(td.error), axis=0)),

@@ -12,8 +12,8 @@ import sys
 import traceback
 from collections.abc import Iterator, Sequence
 
+from repertory.launch import checks, log_watcher, run_folder
 from repertory.launch import display as display_lib
-from repertory.launch import log_watcher, run_folder
 from repertory.launch.cli import names, request
 
 _USAGE = """usage: repertory train AGENT --env NAME [OPTIONS]
@@ -36,6 +36,8 @@ def main(arguments: Sequence[str]) -> int:
         print(_USAGE.format(agents=', '.join(names.agent_names())))
         return 0
     asked = request.parse(arguments)
+    if asked.launch == 'threads':
+        checks.check_threads(asked.topology)
     folder = run_folder.open_folder(
         asked.experiment,
         asked.topology,

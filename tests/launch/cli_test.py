@@ -104,6 +104,10 @@ def test_a_resumed_run_keeps_its_settings_but_for_the_flags_given(tmp_path):
         ('train chess', "got 'chess'"),
         ('train apex-dqn', "env must be an environment's name, got none"),
         ('train apex-dqn --env katch', "got 'katch'; did you mean catch"),
+        (
+            'train apex-dqn --env catch --num-learners 2 --launch threads',
+            'num_learners must be 1 in threads, got 2',
+        ),
         ('train apex-dqn --env catch --n-step 0', 'n_step must be >= 1, got 0'),
         ('train apex-dqn --env catch --preset x', "preset must be .* got 'x'"),
         ('train apex-dqn --env gym:Pendulum-v1', 'must be a scalar DiscreteArray for'),

@@ -2,7 +2,7 @@ import dataclasses
 
 import pytest
 
-from repertory.agents import builder
+from repertory.agents import apex_dqn, builder, impala
 from repertory.launch import checks
 from repertory.launch import experiment as experiment_lib
 
@@ -43,6 +43,7 @@ def test_an_experiment_that_cannot_work_is_refused(fields, error, message):
     ('fields', 'message'),
     [
         ({'num_actors': 0}, 'num_actors must be >= 1, got 0'),
+        ({'num_learners': 0}, 'num_learners must be >= 1, got 0'),
         ({'replay': 'here'}, "replay must be one of 'separate', 'learner', got 'here'"),
         ({'evaluators': -1}, 'evaluators must be >= 0, got -1'),
         ({'environment_workers': 0}, 'environment_workers must be >= 1, got 0'),
@@ -79,6 +80,43 @@ def test_one_thread_has_no_relays():
         ValueError, match='variable_relays must be 0 in one thread, got'
     ):
         checks.check_one_thread(experiment_lib.Topology(variable_relays=1))
+
+
+def learners(number, envs_per_actor=16):
+    return experiment_lib.Topology(num_learners=number, envs_per_actor=envs_per_actor)
+
+
+def test_learners_share_a_batch_in_equal_parts():
+    agent = apex_dqn.Config(batch_size=64)
+    checks.check_together(make(agent=agent), learners(2))
+    assert agent.share(2) == dataclasses.replace(agent, batch_size=32)
+    with pytest.raises(ValueError, match='num_learners must divide batch_size, got 3'):
+        checks.check_together(make(agent=agent), learners(3))
+
+
+def test_learners_of_unrolls_take_whole_ones_of_an_actor():
+    agent = impala.Config(batch_size=16)
+    checks.check_together(make(agent=agent), learners(2, envs_per_actor=8))
+    with pytest.raises(ValueError, match='num_learners must leave .* got 2: envs_per_'):
+        checks.check_together(make(agent=agent), learners(2))
+
+
+def test_an_agent_without_a_batch_size_has_one_learner():
+    checks.check_together(make(), learners(1))
+    with pytest.raises(ValueError, match='Agent must have a field batch_size'):
+        checks.check_together(make(), learners(2))
+
+
+@pytest.mark.parametrize(
+    ('fields', 'message'),
+    [
+        ({'num_learners': 2}, 'num_learners must be 1 in threads, got 2; each needs'),
+        ({'restart': ('actor',)}, 'restart must be empty for threads'),
+    ],
+)
+def test_what_threads_cannot_run_is_refused(fields, message):
+    with pytest.raises(ValueError, match=message):
+        checks.check_threads(experiment_lib.Topology(**fields))
 
 
 def test_environments_come_from_a_name_or_a_function():

@@ -104,6 +104,41 @@ def test_a_node_that_fails_too_often_fails():
     assert reports[-1] == ('actor_0', 'three', 'it fails too often: the run ends')
 
 
+def test_nodes_of_a_kind_start_again_together_on_one_budget():
+    clock, others, reports = Clock(), [], []
+    fakes = Fake('was killed', None, None), Fake(None, 'raised', None)
+    policy = restarts.TogetherPolicy(max_restarts=2, backoff_seconds=1)
+    nodes = [
+        keeping.KeptNode(
+            fake,
+            policy,
+            lambda: False,
+            lambda *report: reports.append(report),
+            clock,
+            others,
+        )
+        for fake in fakes
+    ]
+    for node in nodes:
+        node.start()
+
+    def poll_until(now):
+        clock.now = now
+        return [node.poll() for node in nodes for _ in range(2)]
+
+    poll_until(0.5)
+    assert fakes[1].asked and [fake.starts for fake in fakes] == [1, 1]
+    fakes[1].outcome = ''  # It is gone.
+    poll_until(1.1)  # Now the second one fails as well.
+    assert [fake.starts for fake in fakes] == [2, 2]
+    fakes[0].outcome = ''
+    poll_until(5)
+    assert [fake.starts for fake in fakes] == [3, 3]
+    assert [report[1] for report in reports] == ['was killed', 'raised']
+    fakes[0].outcome = 'again'
+    assert 'again' in poll_until(6)
+
+
 def test_a_node_that_ends_well_stays_ended():
     fake = Fake('')
     node, reports = keep(fake, Clock())

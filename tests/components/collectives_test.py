@@ -1,0 +1,98 @@
+"""Two learners, a process each, against one that has the whole batch."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from repertory.components import collectives
+from repertory.launch import addresses
+from tests.components import ranks
+
+pytestmark = pytest.mark.timeout(300)
+
+
+@pytest.fixture(scope='module')
+def results(tmp_path_factory):
+    """What each of two ranks saw."""
+    folder = tmp_path_factory.mktemp('ranks')
+    where = [f'localhost:{addresses.free_port()}' for _ in range(ranks.SIZE)]
+    paths = [folder / f'{rank}.npz' for rank in range(ranks.SIZE)]
+    children = [
+        subprocess.Popen(
+            [sys.executable, '-m', ranks.__name__, str(rank), ','.join(where), path],
+            stderr=subprocess.STDOUT,
+            stdout=open(folder / f'{rank}.log', 'w'),
+        )
+        for rank, path in enumerate(paths)
+    ]
+    try:
+        for rank, child in enumerate(children):
+            code = child.wait(timeout=240)
+            assert code == 0, (folder / f'{rank}.log').read_text()[-4000:]
+    finally:
+        for child in children:
+            child.kill()
+            child.wait()
+    return [dict(np.load(path)) for path in paths]
+
+
+@pytest.fixture(scope='module', params=['apex_dqn', 'impala'])
+def case(request, results):
+    """What each rank saw of one agent, and what a single learner saw."""
+    one = ranks.cases()[request.param]
+    whole = (one.sample(call) for call in range(ranks.CALLS))
+    found = [
+        {
+            key.partition('/')[2]: value
+            for key, value in rank.items()
+            if key.startswith(f'{request.param}/')
+        }
+        for rank in results
+    ]
+    return found, ranks.run(one, 0, whole)
+
+
+def test_the_joined_gradient_is_that_of_the_joined_batch(case):
+    found, whole = case
+    for rank in found:
+        error = np.abs(rank['gradients'][0] - whole['gradients'][0]).max()
+        assert error < 1e-5
+        assert np.abs(whole['gradients'][0]).max() > 1e-2
+        np.testing.assert_allclose(rank['loss'][0], whole['loss'][0], rtol=1e-5)
+
+
+def test_twenty_steps_leave_the_same_variables_on_all_ranks(case):
+    found, whole = case
+    assert all(rank['steps'] == 20 for rank in found)
+    for key in 'variables', 'state', 'gradients', 'loss':
+        np.testing.assert_array_equal(found[0][key], found[1][key])
+    np.testing.assert_allclose(found[0]['variables'], whole['variables'], atol=1e-3)
+
+
+def test_all_stop_where_one_stops(results):
+    # Rank 1 had three calls' samples, rank 0 seven.
+    assert [rank['stopped/steps'] for rank in results] == [6, 6]
+
+
+def test_a_nan_on_one_rank_stops_all_before_they_change(results):
+    for rank in results:
+        assert str(rank['nan/message']).startswith('FloatingPointError loss and')
+        assert 'in learner step 1, which changed nothing' in str(rank['nan/message'])
+        assert rank['nan/steps'] == 0 and rank['nan/change'] == 0
+
+
+def test_a_wait_for_one_that_is_gone_can_be_ended():
+    where = [f'localhost:{addresses.free_port()}' for _ in range(2)]
+    code = f'from tests.components import ranks; ranks.wait_alone({where})'
+    done = subprocess.run(
+        [sys.executable, '-c', code], capture_output=True, text=True, timeout=120
+    )
+    assert done.stdout.startswith('learner 0 of 2 lost the others: '), done.stderr
+    assert 'learner_1 is gone' in done.stdout
+
+
+def test_a_rank_without_an_address_is_refused():
+    with pytest.raises(ValueError, match=r'rank must be in \[0, 2\), .* got 2'):
+        collectives.Group(['localhost:1', 'localhost:2'], 2)
