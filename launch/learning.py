@@ -97,7 +97,7 @@ class _Samples:
         background: bool,
         group: collectives.Group | None,
     ):
-        # Ranks begin with the same networks, and draw what a loss draws apart.
+        # Ranks draw apart what a loss draws; `join` gives them the same networks.
         tf.random.set_seed(experiment.seed + (0 if group is None else group.rank))
         self._addresses = replay_addresses
         self._experiment = experiment

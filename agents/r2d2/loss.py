@@ -50,11 +50,9 @@ def sequence_loss(
     q = unroll(online)  # [T + 1, B, A]
     trace = tree.map_structure(lambda x: x[burn_in:], rows)
     td = td_errors(q, unroll(target), trace, config)
-    weights = priorities.importance_weights(
-        sample.info.probability,
-        config.importance_sampling_exponent,
-        sample.info.least_probability,
-    )
+    info, beta = sample.info, config.importance_sampling_exponent
+    least = info.least_probability
+    weights = priorities.importance_weights(info.probability, beta, least)
     return learner.LossOutput(
         loss=tf.reduce_mean(weights * tf.reduce_sum(value.squared(td.error), axis=0)),
         priorities=td.priority,

@@ -28,7 +28,7 @@ class Run:
             evaluation_period_seconds=2.0,
             logging=experiment_lib.LoggingConfig(tensorboard=False),
             seed=1,
-            **fields,
+            **{'max_actor_steps': None, **fields},
         )
         topology = experiment_lib.Topology(
             num_actors=2,
@@ -132,7 +132,7 @@ def test_a_stopped_run_is_resumed_where_it_was(tmp_path):
 
 @pytest.mark.parametrize('victim', ['learner', 'learner_1'])
 def test_the_death_of_one_ends_the_run_and_is_named(tmp_path, victim):
-    with Run(tmp_path, max_actor_steps=10**8) as running:
+    with Run(tmp_path, max_learner_steps=10**6) as running:
         running.wait_for_steps(100)
         begin = time.monotonic()
         os.kill(running.pids()[victim], signal.SIGKILL)
@@ -151,7 +151,7 @@ def test_learners_that_may_restart_do_so_together(tmp_path):
     with Run(
         tmp_path,
         restart=('learner',),
-        max_actor_steps=10**8,
+        max_learner_steps=10**6,
         checkpoint=experiment_lib.CheckpointConfig(period_seconds=2.0),
     ) as running:
         for victim in 'learner_1', 'learner':

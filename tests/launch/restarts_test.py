@@ -129,7 +129,7 @@ def test_nodes_of_a_kind_start_again_together_on_one_budget():
     poll_until(0.5)
     assert fakes[1].asked and [fake.starts for fake in fakes] == [1, 1]
     fakes[1].outcome = ''  # It is gone.
-    poll_until(1.1)  # Now the second one fails as well.
+    poll_until(1.6)  # Now the second one fails as well.
     assert [fake.starts for fake in fakes] == [2, 2]
     fakes[0].outcome = ''
     poll_until(5)
