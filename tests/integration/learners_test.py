@@ -107,11 +107,11 @@ def test_two_shards_and_two_learners_solve_catch(tmp_path):
 
 def test_both_learners_of_impala_empty_the_queues(tmp_path):
     agent = impala_config.Config(batch_size=32, max_queue_size=96)
-    with Run(tmp_path, agent=agent, max_learner_steps=300) as running:
+    with Run(tmp_path, agent=agent, max_learner_steps=100) as running:
         result = running.wait(timeout=300)
     assert result == launcher.Result(0), result.failure
     path = checkpointing.latest(tmp_path / 'checkpoints')
-    assert checkpointing.load(path).arrays['steps'] == 300
+    assert checkpointing.load(path).arrays['steps'] == 100
 
 
 def test_a_stopped_run_is_resumed_where_it_was(tmp_path):
