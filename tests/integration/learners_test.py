@@ -70,7 +70,7 @@ class Run:
 
     def outlive(self, victim):
         """Kills one, and waits until both are new, and have learned again."""
-        before, counts = self.pids(), self.counts()
+        before, steps = self.pids(), self.counts()['learner_steps']
         begin = time.monotonic()
         os.kill(before[victim], signal.SIGKILL)
 
@@ -78,7 +78,7 @@ class Run:
             return {name for name, pid in self.pids().items() if pid != before[name]}
 
         self.wait_for(lambda: len(changed()) == 2)
-        self.wait_for_steps(counts['learner_steps'] + 400)
+        self.wait_for_steps(steps + 400)
         print(f'\n{victim}: back after {time.monotonic() - begin:.1f} s')
         assert changed() == {'learner', 'learner_1'}
 
@@ -154,6 +154,7 @@ def test_learners_that_may_restart_do_so_together(tmp_path):
         max_learner_steps=10**6,
         checkpoint=experiment_lib.CheckpointConfig(period_seconds=2.0),
     ) as running:
+        running.wait_for_steps(100)
         for victim in 'learner_1', 'learner':
             running.wait_for(
                 lambda: checkpointing.latest(tmp_path / 'checkpoints') is not None
