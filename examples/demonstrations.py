@@ -20,11 +20,11 @@ NUMBER = 2_000  # Transitions; sampling begins when the replay has so many.
 class Expert(policies.EpsilonGreedyPolicy):
     """Moves below the ball, and says of that what the agent says of its actions."""
 
-    def __call__(self, observation, state):
+    def act(self, observation, state, draws):
         ball = tf.argmax(tf.reduce_max(observation[:, :-1], axis=1), axis=1)
         paddle = tf.argmax(observation[:, -1], axis=1)
         action = tf.cast(1 + tf.sign(ball - paddle), tf.int32)
-        values, state = self.evaluate(observation, state)
+        values = self._network(observation)
         extras = {
             'q_taken': tf.gather(values, action, batch_dims=1),
             'q_max': tf.reduce_max(values, axis=1),
