@@ -27,13 +27,11 @@ class Host:
     """Starts, watches and ends one process; it dies with this actor."""
 
     def __init__(self, name: str):
-        """Makes a folder for its files; `name` is the node's."""
+        """Begins the lease; `name` is the node's."""
         os.environ.pop('OMP_NUM_THREADS', None)  # Ray sets it to its CPUs.
         self._name = name
-        self._folder = tempfile.TemporaryDirectory(prefix='repertory_')
-        self._log_path = pathlib.Path(self._folder.name) / 'log'
-        self._job_path = pathlib.Path(self._folder.name) / f'{name}.job'
-        self._log_read = 0
+        # Without a name: nobody removes a file of a worker that is killed.
+        self._log = tempfile.TemporaryFile()
         self._events: list[dict] = []
         self._child: supervisor.ChildProcess | None = None
         self._heard = time.monotonic()
@@ -54,13 +52,12 @@ class Host:
     ) -> dict[str, Any]:
         """Starts the process, here or elsewhere for the `attempt` + 1st time; polls."""
         self._heard = time.monotonic()
-        self._job_path.write_bytes(job)
         # A new one: a restarted process may be told other hosts than before.
         self._child = supervisor.ChildProcess(
             self._name,
             [self._name],
-            self._job_path,
-            self._log_path,
+            job,
+            pathlib.Path(f'/proc/{os.getpid()}/fd/{self._log.fileno()}'),
             environment,
             self._events.append,
         )
@@ -74,14 +71,13 @@ class Host:
         outcome = None if self._child is None else self._child.poll()
         events = self._events.copy()
         del self._events[: len(events)]
-        log = b''
-        if self._log_path.exists():
-            with open(self._log_path, 'rb') as file:
-                file.seek(self._log_read)
-                log = file.read()
-            self._log_read += len(log)
         pid = None if self._child is None else self._child.pid
-        return {'outcome': outcome, 'pid': pid, 'events': events, 'log': log}
+        return {
+            'outcome': outcome,
+            'pid': pid,
+            'events': events,
+            'log': self._log.read(),
+        }
 
     def terminate(self) -> None:
         """Asks the process to stop."""

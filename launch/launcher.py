@@ -8,7 +8,6 @@ import os
 import pathlib
 import signal
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Mapping
@@ -101,7 +100,7 @@ def launch(
             program, log_dir, environments, run, ray or placement.RayConfig()
         )
     else:
-        nodes = processes.make_nodes(program, run.job_dir, log_dir, environments, run)
+        nodes = processes.make_nodes(program, log_dir, environments, run)
     coordinators = program.groups.get(COORDINATOR, [])
     run.start(nodes, coordinators[0] if coordinators else None)
     return run
@@ -117,8 +116,6 @@ class Run:
     ):
         self.log_dir = log_dir
         self._restarts = restarts
-        self._folder = tempfile.TemporaryDirectory(prefix='repertory_')
-        self.job_dir = pathlib.Path(self._folder.name)
         self._nodes: list[binding.Node] = []
         self._kept: dict[str, list[keeping.KeptNode]] = {}
         self._ended: dict[str, str] = {}
@@ -231,7 +228,6 @@ class Run:
         finally:
             for node in self._nodes:
                 node.kill()
-            self._folder.cleanup()
             self._over.set()
 
     def _look_at_nodes(self) -> None:

@@ -12,7 +12,6 @@ from repertory.launch import binding, entry, supervisor
 
 def make_nodes(
     program: lp.Program,
-    job_dir: pathlib.Path,
     log_dir: pathlib.Path,
     environments: Mapping[str, Mapping[str, str]],
     watcher: binding.Watcher,
@@ -21,7 +20,6 @@ def make_nodes(
 
     Args:
         program: its addresses are bound to free ports of this machine.
-        job_dir: takes what the processes are to run.
         log_dir: takes a log a node, `<name>.log`.
         environments: variables for the processes of a group, by group.
         watcher: is told the nodes' news, and says what stands for each.
@@ -32,13 +30,11 @@ def make_nodes(
     binding.prepare(program, lp.LaunchType.LOCAL_MULTI_PROCESSING, entry.Stopper())
     children: list[binding.Node] = []
     for name, group, node in binding.named_nodes(program):
-        job_path = job_dir / f'{name}.job'
-        job_path.write_bytes(entry.make_job(node.function, name))
         environment = {**entry.VARIABLES, **environments.get(group, {})}
         child = supervisor.ChildProcess(
             name,
             binding.roles_of(name, node),
-            job_path,
+            entry.make_job(node.function, name),
             log_dir / f'{name}.log',
             environment,
             watcher.take_event,

@@ -11,6 +11,7 @@ import pathlib
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -37,7 +38,7 @@ class ChildProcess:
         self,
         name: str,
         roles: Sequence[str],
-        job_path: pathlib.Path,
+        job: bytes,
         log_path: pathlib.Path,
         environment: Mapping[str, str],
         on_event: Callable[[dict[str, Any]], None],
@@ -47,14 +48,14 @@ class ChildProcess:
         Args:
             name: for messages.
             roles: what the coordinator knows of it.
-            job_path: a file of what `entry.make_job` returned.
+            job: what `entry.make_job` returned.
             log_path: where stdout and stderr are appended.
             environment: variables set beside those of this process.
             on_event: takes what the child sends by `entry.send_event`.
         """
         self.name = name
         self.roles = roles
-        self._job_path = job_path
+        self._job = job
         self._log_path = log_path
         self._environment = environment
         self._on_event = on_event
@@ -62,6 +63,7 @@ class ChildProcess:
         self.attempts = 0  # Starts before the next.
         self._log_start = 0
         self._process: subprocess.Popen | None = None
+        self._folder: tempfile.TemporaryDirectory | None = None
         self._events = -1
         self._partial = b''
         self._error = ''
@@ -72,13 +74,19 @@ class ChildProcess:
         """Starts the process, or starts it again once `poll` has said that it ended."""
         self._partial, self._error, self._outcome = b'', '', None
         self._asked = set()
+        # Also for its temporary files: it may be killed, and TensorFlow leaves some.
+        self._folder = tempfile.TemporaryDirectory(
+            prefix='repertory_', ignore_cleanup_errors=True
+        )
+        job_path = pathlib.Path(self._folder.name) / f'{self.name}.job'
+        job_path.write_bytes(self._job)
         self._events, child_end = os.pipe()
         os.set_blocking(self._events, False)
         try:
             with open(self._log_path, 'ab') as log:
                 self._log_start = log.tell()
                 self._process = subprocess.Popen(
-                    [sys.executable, '-m', 'repertory.launch.entry', self._job_path],
+                    [sys.executable, '-m', 'repertory.launch.entry', job_path],
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=subprocess.STDOUT,
@@ -86,6 +94,7 @@ class ChildProcess:
                     pass_fds=(child_end,),
                     env={
                         **os.environ,
+                        'TMPDIR': self._folder.name,
                         **self._environment,
                         PARENT_VARIABLE: str(os.getpid()),
                         EVENTS_VARIABLE: str(child_end),
@@ -116,6 +125,8 @@ class ChildProcess:
         self._kill_strays()
         code = self._process.wait()
         os.close(self._events)
+        assert self._folder is not None
+        self._folder.cleanup()
         if code == 0 or -code in self._asked:
             self._outcome = ''
         elif code < 0:

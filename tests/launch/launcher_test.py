@@ -1,9 +1,11 @@
 """Programs of small nodes without TensorFlow: how they end, and what they leave."""
 
 import os
+import pathlib
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 
@@ -67,6 +69,21 @@ def test_a_killed_node_stops_everything(tmp_path, victim):
     assert result.failed_node == victim
     assert result.failure.startswith('was killed by signal 9 (SIGKILL)')
     assert not programs.alive(programs.pids(run).values())
+
+
+def littering(unused_role, unused_coordinator):
+    _, path = tempfile.mkstemp()
+    pathlib.Path(os.environ['RUN_DIR'], 'litter').write_text(path)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_temporary_files_of_a_killed_node_are_removed(tmp_path):
+    made = programs.make_program(tmp_path, functions={'actor_1': littering})
+    result = launcher.launch(made, 'processes', tmp_path).wait(timeout=90)
+    assert result.failed_node == 'actor_1'
+    litter = pathlib.Path((tmp_path / 'litter').read_text())
+    assert litter.parent.name.startswith('repertory_')
+    assert not litter.parent.exists()
 
 
 def launch_kept(made, run_dir, **policy):
