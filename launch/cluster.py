@@ -35,6 +35,7 @@ def connect(config: placement.RayConfig, groups: Sequence[str]) -> None:
         num_cpus=max(os.cpu_count() or 1, int(needed) + 1),
         include_dashboard=False,
         _node_ip_address='127.0.0.1',
+        _system_config={'worker_niceness': 0},  # As the other launches; Ray's is 15.
         **quiet,
     )
 

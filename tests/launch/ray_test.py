@@ -18,11 +18,14 @@ from ray import cluster_utils  # noqa: E402
 
 pytestmark = pytest.mark.timeout(240)
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
+LOOPBACK = {'node_ip_address': '127.0.0.2'}
 
 
 @pytest.fixture(scope='module')
 def cluster():
-    made = cluster_utils.Cluster(initialize_head=True, head_node_args={'num_cpus': 2})
+    made = cluster_utils.Cluster(
+        initialize_head=True, head_node_args={'num_cpus': 2, **LOOPBACK}
+    )
     ray.init(address=made.address, log_to_driver=False)
     yield made
     ray.shutdown()
@@ -114,7 +117,7 @@ def test_resources_of_another_form_are_refused(text):
 
 def test_a_lost_machine_is_replaced_and_the_counts_go_on(cluster, tmp_path):
     """The learner's and an actor's machine goes; both are placed on the other one."""
-    lost = cluster.add_node(num_cpus=2, resources={'second': 2})
+    lost = cluster.add_node(num_cpus=2, resources={'second': 2}, **LOOPBACK)
     cluster.wait_for_nodes()
     made = programs.make_program(tmp_path)
     run = launcher.launch(
@@ -130,7 +133,7 @@ def test_a_lost_machine_is_replaced_and_the_counts_go_on(cluster, tmp_path):
     programs.wait_until_running(tmp_path)
     first = programs.pids(run)
     begin = time.monotonic()
-    replacement = cluster.add_node(num_cpus=2, resources={'second': 2})
+    replacement = cluster.add_node(num_cpus=2, resources={'second': 2}, **LOOPBACK)
     cluster.remove_node(lost, allow_graceful=False)
     programs.wait_for(lambda: programs.pids(run)['learner'] != first['learner'], 90)
     before = programs.count(tmp_path, 'learner_steps')
