@@ -7,136 +7,141 @@ import os
 import pathlib
 import signal
 import subprocess
+import sys
 import time
 
 import pytest
 
-from repertory.agents.apex_dqn import config
 from repertory.components import checkpointing
-from repertory.launch import experiment as experiment_lib
-from repertory.launch import launcher, program, progress
-from repertory.replay import info
-from tests.integration import fragile
+from repertory.launch import launcher, progress
+from tests.integration import fault_runs, fragile
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 _SHARDS = 2
 
 
-class Run:
-    """A run of Ape-X DQN on Catch, all of whose processes are restarted."""
+@pytest.fixture(scope='module', params=['processes', 'ray'])
+def mode(request):
+    ray = pytest.importorskip('ray') if request.param == 'ray' else None
+    yield request.param
+    if ray is not None:
+        ray.shutdown()  # The first launch has started it.
 
-    def __init__(self, run_dir):
-        self.path = run_dir
-        self.made = None
-        self.run = None
 
-    def launch(self, checkpoint_seconds, shards, max_restarts=9):
-        experiment = experiment_lib.ExperimentConfig(
-            agent=config.Config(min_replay_size=200, batch_size=32),
-            environment=fragile.make,
-            max_actor_steps=10**9,
-            evaluation_period_seconds=2.0,
-            checkpoint=experiment_lib.CheckpointConfig(
-                period_seconds=checkpoint_seconds
-            ),
-            logging=experiment_lib.LoggingConfig(tensorboard=False),
+def check_outlives(run, victim, what, strike):
+    before, incarnation = run.pids(), run.incarnation(victim)
+    strike(before[victim])
+    seconds = run.seconds_until_back(victim, incarnation)
+    print(f'\n{run.mode}, {victim}, {what}: back after {seconds:.1f} s')
+    run.check_ratio()
+    after = run.pids()
+    assert {name for name in after if after[name] != before[name]} == {victim}
+    assert set(fault_runs.marked(run.path)) <= set(after.values())  # No orphan.
+
+
+def test_a_run_outlives_the_death_of_the_inference_server(mode, tmp_path):
+    with fault_runs.Run(tmp_path, mode) as run:
+        run.launch(checkpoint_seconds=300.0, shards=1, inference='central')
+        check_outlives(
+            run, 'inference', 'SIGKILL', lambda pid: os.kill(pid, signal.SIGKILL)
         )
-        topology = experiment_lib.Topology(
-            num_actors=2,
-            envs_per_actor=8,
-            replay_shards=shards,
-            restart=experiment_lib.GROUPS,
-            restart_policy=experiment_lib.restarts.RestartPolicy(
-                max_restarts=max_restarts, backoff_seconds=1.0
-            ),
-        )
-        self.made = program.make_program(experiment, topology, self.path)
-        self.run = launcher.launch(
-            self.made,
-            'processes',
-            self.path,
-            program.process_environments(topology),
-            program.restart_policies(topology),
-        )
-        self.wait_for(lambda: self.counts().get('learner_steps', 0) > 500, 120)
+        assert run.stop() == launcher.Result(0)
 
-    def status(self):
-        return progress.read(self.path / 'status.json')
 
-    def counts(self):
-        return self.status().get('counts', {})
+_DRIVER = """
+import pathlib, sys
+from tests.integration import fault_runs
+run = fault_runs.Run(pathlib.Path(sys.argv[1]), sys.argv[2])
+run.launch(checkpoint_seconds=1.0, shards=1)
+run.run.wait()
+"""
 
-    def pids(self):
-        return {node.name: node.pid for node in self.run.nodes}
 
-    def inserts_and_samples(self):
-        addresses = [n.addresses[0].resolve() for n in self.made.groups['replay']]
-        tables = [info.table_statistics(address)[0] for address in addresses]
-        return sum(t.inserts for t in tables), sum(t.samples for t in tables)
-
-    def wait_for(self, condition, seconds=90):
-        end = time.monotonic() + seconds
-        while not condition():
-            assert self.run.alive, self.run.wait().failure
-            assert time.monotonic() < end, f'waited in vain: {self.status()}'
+def test_nothing_outlives_the_launcher_and_another_resumes(mode, tmp_path):
+    """It is the supervisor too; on Ray the cluster that it started ends with it."""
+    root = str(pathlib.Path(__file__).parents[2])
+    status = tmp_path / 'status.json'
+    environment = {
+        **os.environ,
+        'PYTHONPATH': os.pathsep.join([root, os.environ.get('PYTHONPATH', '')]),
+        fragile.VARIABLE: str(tmp_path / 'break'),
+    }
+    command = [sys.executable, '-c', _DRIVER, str(tmp_path), mode]
+    driver = subprocess.Popen(command, env=environment)
+    try:
+        end = time.monotonic() + 180
+        while progress.read(status).get('counts', {}).get('learner_steps', 0) < 1000:
+            assert driver.poll() is None and time.monotonic() < end
             time.sleep(0.05)
+        assert len(fault_runs.marked(tmp_path)) >= 7
+    finally:
+        driver.kill()
+    driver.wait()
+    begin = time.monotonic()
+    while left := fault_runs.marked(tmp_path):
+        assert time.monotonic() < begin + 15, f'{left} outlived the launcher'
+        time.sleep(0.05)
+    gone = time.monotonic() - begin
+    saved = checkpointing.latest(tmp_path / 'checkpoints')
+    counts = checkpointing.load(saved).metadata['counts']
+    begin = time.monotonic()
+    with fault_runs.Run(tmp_path, mode) as run:
+        run.launch(checkpoint_seconds=300.0, shards=1, resume=True)
+        seconds = time.monotonic() - begin
+        print(f'\n{mode}, launcher: all gone after {gone:.1f} s')
+        print(f'{mode}, launcher: resumed by another after {seconds:.1f} s')
+        assert run.counts()['actor_steps'] >= counts['actor_steps']
+        run.check_ratio()
+        assert run.stop() == launcher.Result(0)
 
-    def seconds_until_back(self, victim, incarnation):
-        """Waits until the victim reports anew, and both counts have grown since.
 
-        The counts are monotone all the while.
-        """
-        begin, last = time.monotonic(), self.counts()
+@pytest.fixture
+def small_disk(tmp_path):
+    path = tmp_path / 'run' / 'checkpoints'
+    path.mkdir(parents=True)
+    mount = ['mount', '-t', 'tmpfs', '-o', 'size=1m', 'repertory', str(path)]
+    done = subprocess.run(mount, capture_output=True, text=True)
+    if done.returncode:
+        pytest.skip(f'a file system cannot be mounted here: {done.stderr.strip()}')
+    yield path
+    subprocess.run(['umount', str(path)], check=True)
 
-        def grown(by, since):
-            nonlocal last
-            now = self.counts()
-            names = 'actor_steps', 'learner_steps'
-            assert all(now[n] >= last[n] for n in names), (last, now)
-            last = now
-            return all(now[n] >= since[n] + by for n in names)
 
-        def reports():
-            grown(0, last)
-            node = self.status()['nodes'].get(victim)
-            return node is None or node['incarnation'] != incarnation
+def test_a_full_disk_costs_checkpoints_and_no_more(mode, small_disk):
+    with fault_runs.Run(small_disk.parent, mode) as run:
+        run.launch(checkpoint_seconds=1.0, shards=1)
+        run.wait_for(lambda: checkpointing.latest(small_disk) is not None)
+        filler = os.open(small_disk / 'filler', os.O_CREAT | os.O_WRONLY)
+        with pytest.raises(OSError, match='No space left'):
+            while True:
+                os.write(filler, b'0' * 4096)
+        os.close(filler)
+        log = run.path / 'logs' / 'learner.log'
+        run.wait_for(lambda: 'No space left on device' in log.read_text())
+        saved, counts = checkpointing.latest(small_disk), run.counts()
+        assert saved is not None and checkpointing.load(saved).arrays
+        run.wait_for(
+            lambda: run.counts()['learner_steps'] > counts['learner_steps'] + 500
+        )
+        (small_disk / 'filler').unlink()
+        begin = time.monotonic()
+        run.wait_for(lambda: checkpointing.latest(small_disk) != saved)
+        print(
+            f'\n{mode}, disk full: saved again after {time.monotonic() - begin:.1f} s'
+        )
+        assert run.stop() == launcher.Result(0)
 
-        self.wait_for(reports)
-        since = self.counts()
-        self.wait_for(lambda: grown(200, since))
-        return time.monotonic() - begin
 
-    def check_ratio(self, asked=8.0):
-        """Checks the samples per insert of the next 4,000 items."""
-        inserts, samples = self.inserts_and_samples()
-        now = inserts, samples
-        while now[0] - inserts < 4000:
-            time.sleep(0.2)
-            now = self.inserts_and_samples()
-        ratio = (now[1] - samples) / (now[0] - inserts)
-        assert ratio == pytest.approx(asked, rel=0.1)
-
-    def incarnation(self, name):
-        return self.status()['nodes'].get(name, {}).get('incarnation', '')
-
-    def stop(self):
-        pids = self.pids().values()
-        self.run.stop()
-        result = self.run.wait(timeout=60)
-        assert not [p for p in pids if pathlib.Path(f'/proc/{p}').exists()]
-        return result
+# The tests above have a run each; those below share one, which would slow them down.
 
 
 @pytest.fixture(scope='module')
-def running(tmp_path_factory):
-    run = Run(tmp_path_factory.mktemp('faults'))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(fragile.VARIABLE, str(run.path / 'break'))
+def running(mode, tmp_path_factory):
+    with fault_runs.Run(tmp_path_factory.mktemp('faults'), mode) as run:
         run.launch(checkpoint_seconds=5.0, shards=_SHARDS)
         yield run
-        result = run.stop()
-        assert result == launcher.Result(0)
+        assert run.stop() == launcher.Result(0)
 
 
 @pytest.mark.parametrize(
@@ -147,14 +152,19 @@ def test_a_run_outlives_the_death_of(running, victim, number):
     if number == signal.SIGSEGV and victim in ('evaluator', 'coordinator'):
         pytest.skip('as SIGKILL')
     running.wait_for(lambda: any((running.path / 'checkpoints').glob('*.ckpt')))
-    before, incarnation = running.pids(), running.incarnation(victim)
-    os.kill(before[victim], number)
-    seconds = running.seconds_until_back(victim, incarnation)
-    print(f'\n{victim}, {number.name}: back after {seconds:.1f} s')
-    assert seconds < 60
-    running.check_ratio()
-    after = running.pids()
-    assert {name for name in after if after[name] != before[name]} == {victim}
+    check_outlives(running, victim, number.name, lambda pid: os.kill(pid, number))
+
+
+@pytest.mark.parametrize('victim', ['actor_0', 'learner', 'replay_1', 'coordinator'])
+def test_a_run_outlives_the_death_of_a_worker_of_ray_and_its_child(running, victim):
+    if running.mode != 'ray':
+        pytest.skip('the launcher watches the processes itself')
+    running.wait_for(lambda: any((running.path / 'checkpoints').glob('*.ckpt')))
+
+    def strike(pid):
+        os.kill(fault_runs.parent(pid), signal.SIGKILL)
+
+    check_outlives(running, victim, "Ray's worker, SIGKILL", strike)
 
 
 def test_a_run_outlives_an_exception(running):
@@ -170,7 +180,8 @@ def test_a_run_outlives_an_exception(running):
     running.wait_for(
         lambda: running.counts()['actor_steps'] > counts['actor_steps'] + 500
     )
-    print(f'\nexception in {victim}: back after {time.monotonic() - begin:.1f} s')
+    seconds = time.monotonic() - begin
+    print(f'\n{running.mode}, exception in {victim}: back after {seconds:.1f} s')
     running.check_ratio()
 
 
@@ -180,40 +191,6 @@ def test_a_run_outlives_a_learner_that_hangs_for_20_seconds(running):
     time.sleep(20)
     os.kill(before['learner'], signal.SIGCONT)
     seconds = running.seconds_until_back('learner', '')
-    print(f'\nlearner stopped for 20 s: back after {seconds:.1f} s')
+    print(f'\n{running.mode}, learner stopped for 20 s: back after {seconds:.1f} s')
     assert running.pids() == before
     running.check_ratio()
-
-
-@pytest.fixture
-def small_disk(tmp_path):
-    path = tmp_path / 'run' / 'checkpoints'
-    path.mkdir(parents=True)
-    mount = ['mount', '-t', 'tmpfs', '-o', 'size=1m', 'repertory', str(path)]
-    done = subprocess.run(mount, capture_output=True, text=True)
-    if done.returncode:
-        pytest.skip(f'a file system cannot be mounted here: {done.stderr.strip()}')
-    yield path
-    subprocess.run(['umount', str(path)], check=True)
-
-
-def test_a_full_disk_costs_checkpoints_and_no_more(small_disk, monkeypatch):
-    run = Run(small_disk.parent)
-    monkeypatch.setenv(fragile.VARIABLE, str(run.path / 'break'))
-    run.launch(checkpoint_seconds=1.0, shards=1)
-    run.wait_for(lambda: checkpointing.latest(small_disk) is not None)
-    filler = os.open(small_disk / 'filler', os.O_CREAT | os.O_WRONLY)
-    with pytest.raises(OSError, match='No space left'):
-        while True:
-            os.write(filler, b'0' * 4096)
-    os.close(filler)
-    log = run.path / 'logs' / 'learner.log'
-    run.wait_for(lambda: 'No space left on device' in log.read_text())
-    saved, counts = checkpointing.latest(small_disk), run.counts()
-    assert saved is not None and checkpointing.load(saved).arrays
-    run.wait_for(lambda: run.counts()['learner_steps'] > counts['learner_steps'] + 500)
-    (small_disk / 'filler').unlink()
-    begin = time.monotonic()
-    run.wait_for(lambda: checkpointing.latest(small_disk) != saved)
-    print(f'\ndisk full: saved again after {time.monotonic() - begin:.1f} s')
-    assert run.stop() == launcher.Result(0)

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from repertory.launch import launcher
-from tests.integration import faults_test, fragile
+from tests.integration import fault_runs
 
 _MINUTES = float(os.environ.get('SOAK_MINUTES', '5'))
 _WARM_UP_SECONDS = 60.0
@@ -40,10 +40,9 @@ def slopes(samples):
             yield key, 60 * np.polyfit(times[warm], sizes[warm], 1)[0]
 
 
-def test_a_run_outlives_random_kills_and_learns(tmp_path, monkeypatch):
-    monkeypatch.setenv(fragile.VARIABLE, str(tmp_path / 'break'))
+def test_a_run_outlives_random_kills_and_learns(tmp_path):
     chance = random.Random(0)
-    run = faults_test.Run(tmp_path)
+    run = fault_runs.Run(tmp_path)
     run.launch(checkpoint_seconds=10.0, shards=2, max_restarts=1000)
     samples, kills = collections.defaultdict(list), collections.Counter()
     end = time.monotonic() + 60 * _MINUTES
