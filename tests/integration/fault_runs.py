@@ -10,21 +10,25 @@ import pytest
 
 from repertory.agents.apex_dqn import config
 from repertory.launch import experiment as experiment_lib
-from repertory.launch import launcher, program, progress
+from repertory.launch import launcher, program, progress, supervisor
 from repertory.replay import info
 from tests.integration import fragile
 
 
-def marked(path):
+def marked(path, nodes_only=False):
     """Returns the ids of the processes that run in `path` by their environment."""
     mark = f'{fragile.VARIABLE}={path / "break"}'.encode()
     found = []
     for entry in pathlib.Path('/proc').glob('[0-9]*/environ'):
         try:
-            if mark in entry.read_bytes().split(b'\0'):
-                found.append(int(entry.parent.name))
+            variables = entry.read_bytes().split(b'\0')
         except OSError:
             continue  # It has ended.
+        is_node = any(
+            v.startswith(supervisor.NODE_VARIABLE.encode()) for v in variables
+        )
+        if mark in variables and (is_node or not nodes_only):
+            found.append(int(entry.parent.name))
     return [pid for pid in found if pid != os.getpid()]
 
 
