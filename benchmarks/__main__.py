@@ -65,6 +65,10 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     unknown = sorted(set(args.names) - set(NAMES))
     if unknown:
         parser.error(f'NAME must be of {", ".join(NAMES)}, got {", ".join(unknown)}.')
+    if args.frames and 'd4pg' in args.agent:
+        if args.agent is not harness.AGENTS:
+            parser.error('--agent must be without d4pg where --frames is, got d4pg.')
+        args.agent = tuple(name for name in harness.AGENTS if name != 'd4pg')
     if args.quick:
         args.pairs, args.seconds, args.warm_up_seconds = 1, 2.0, 1.0
         args.results = records.ROOT / 'build' / 'benchmarks'

@@ -1,9 +1,10 @@
 """Seconds from a command to a mark, beside dm-acme 0.4.0's and SB3's DQN.
 
-Each second or so the greedy policy plays 10 episodes; the time is that from the start
-of the command to the end of the first evaluation whose mean return is the mark, 0.9 of
-Catch and 475 of CartPole-v1. Evaluations are part of it, on all sides. A run that does
-not get there in time counts as having taken the limit, and is marked as such.
+The greedy policy plays 10 episodes, 2 s after it did so the last time; the time is that
+from the start of the command to the end of the first evaluation whose mean return is
+the mark, 0.9 of Catch and 475 of CartPole-v1. In our programs an evaluator plays them
+beside the training; in one thread, and in the peers, training waits for them. A run
+that does not get there counts as having taken the limit; `pairs` says which did.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from repertory.launch import experiment, launcher, local, program, run_folder
 
 _AGENTS = {
     ('apex_dqn', 'catch'): apex_dqn.Config(),
-    # As baselines/apex_dqn_cartpole.py, but for the batches, which are as the peer's.
+    # As baselines/apex_dqn_cartpole.py, which chose these two for the task.
     ('apex_dqn', 'cartpole'): apex_dqn.Config(
         max_replay_size=50_000, learning_rate=5e-4
     ),

@@ -117,7 +117,7 @@ class SerialVectorEnvironment(core.VectorEnvironment):
             bytearray([one.step_type for one in timesteps]), np.uint8
         )
         firsts = (step_type == _FIRST).tolist()
-        if firsts != self._ended:
+        if firsts != self._ended or max(step_type.tolist()) > _LAST:
             raise self._bad_step_type(timesteps)
         reward = self._scalars(
             'reward',
@@ -135,7 +135,8 @@ class SerialVectorEnvironment(core.VectorEnvironment):
 
     def _bad_step_type(self, timesteps: Sequence[dm_env.TimeStep]) -> ValueError:
         wrong = [
-            (one.step_type == _FIRST) != e for one, e in zip(timesteps, self._ended)
+            (one.step_type == _FIRST) != ended or one.step_type > _LAST
+            for one, ended in zip(timesteps, self._ended)
         ]
         lane = wrong.index(True)
         allowed = 'FIRST from reset' if self._ended[lane] else 'MID or LAST from step'

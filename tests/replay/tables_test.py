@@ -6,7 +6,6 @@ import reverb
 from dm_env import specs
 
 from repertory.components import specs as specs_lib
-from repertory.components.environments.wrappers import atari
 from repertory.replay import limits, rows, tables
 from tests import golden
 
@@ -177,6 +176,9 @@ def test_estimate_counts_rows_that_windows_share_once():
 
 
 def test_a_row_of_atari_is_one_frame_and_the_estimate_knows_it():
+    pytest.importorskip('ale_py')
+    from repertory.components.environments.wrappers import atari
+
     spec = specs_lib.make_environment_spec(atari.make('pong', 0))
     codec = rows.RowCodec(rows.make_row_spec(spec, {}))
     signature = tables.signature(codec, length=4)

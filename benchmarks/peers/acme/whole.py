@@ -24,9 +24,8 @@ from repertory.components.environments import registry
 _NAMES = {'catch': 'catch', 'cartpole': 'gym:CartPole-v1'}
 
 
-def evaluate(environment, network, num_episodes: int) -> float:
-    """Returns the greedy policy's mean return."""
-    act = tf.function(lambda o: tf.argmax(network(o), axis=-1))
+def evaluate(environment, act, num_episodes: int) -> float:
+    """Returns the mean return of the policy `act`."""
     returns = []
     for _ in range(num_episodes):
         timestep, total = environment.reset(), 0.0
@@ -61,14 +60,15 @@ def main() -> None:
     )
     logger = loggers.NoOpLogger()
     agent = dqn.DQN(spec, network, checkpoint=False, logger=logger)
+    act = tf.function(lambda o: tf.argmax(network(o), axis=-1))
     begin, steps, reached = time.monotonic(), 0, None
     due = begin + args.period_seconds
     while reached is None and time.monotonic() - begin < args.seconds:
         steps += int(parts.run_episode(environment, agent))
         if time.monotonic() >= due:
-            due = time.monotonic() + args.period_seconds
-            if evaluate(evaluated, network, args.episodes) >= args.mark:
+            if evaluate(evaluated, act, args.episodes) >= args.mark:
                 reached = time.time()
+            due = time.monotonic() + args.period_seconds
     seconds = time.monotonic() - begin
     timing.report(
         {

@@ -34,7 +34,6 @@ class Stop(callbacks.BaseCallback):
     def _on_step(self) -> bool:
         now = time.monotonic()
         if now >= self._due:
-            self._due = now + self._args.period_seconds
             mean, _ = evaluation.evaluate_policy(
                 self.model,
                 self._environment,
@@ -44,6 +43,7 @@ class Stop(callbacks.BaseCallback):
             )
             if mean >= self._args.mark:
                 self.reached = time.time()
+            self._due = time.monotonic() + self._args.period_seconds
         return self.reached is None and now - self._begin < self._args.seconds
 
 

@@ -251,6 +251,7 @@ def test_stock_dm_env_steps_come_out_in_single_precision():
     [
         (2, {'step_type': dm_env.StepType.FIRST}, 'must be MID or LAST from step, got'),
         (2, {'step_type': 0}, 'must be MID or LAST from step, got 0 at step 2'),
+        (2, {'step_type': 3}, 'must be MID or LAST from step, got 3 at step 2'),
         (0, {'step_type': dm_env.StepType.MID}, 'must be FIRST from reset, got'),
         (0, {'step_type': dm_env.StepType.LAST}, 'must be FIRST from reset, got'),
         (1, {'discount': 1.5}, r'discount of lane 5 must be in \[0, 1\], got 1.5'),
