@@ -7,6 +7,8 @@ packed into one vector, so that a learner step costs one all-reduce.
 from __future__ import annotations
 
 import contextlib
+import threading
+import time
 from collections.abc import Iterator, Sequence
 
 import tensorflow as tf
@@ -19,6 +21,7 @@ from tensorflow.python.eager import context
 from repertory.components import core, types
 
 _JOB = 'worker'
+_POLL_SECONDS = 1.0
 # What TensorFlow raises of a collective that fails.
 LOST = (
     tf.errors.UnavailableError,
@@ -94,8 +97,17 @@ class Group:
         Args:
             tensors: of known shapes, the same on all ranks.
             merge: `Add` or `Max`.
+
+        Raises:
+            ValueError: if a shape is not known.
+            tf.errors.OpError: where it runs, one of `LOST` if another rank is gone.
         """
         dense = [tf.convert_to_tensor(tensor) for tensor in tensors]
+        for tensor in dense:
+            if not tensor.shape.is_fully_defined():
+                raise ValueError(
+                    f'tensors must have known shapes, got {tensor.shape}; set it.'
+                )
         reduced: dict[int, tf.Tensor] = {}
         for dtype in dict.fromkeys(tensor.dtype for tensor in dense):
             places = [i for i, tensor in enumerate(dense) if tensor.dtype == dtype]
@@ -120,7 +132,11 @@ class Group:
         )
 
     def combine(self, parts: types.Nest, summed: bool) -> types.Nest:
-        """Returns a nest of tensors, each the mean over all ranks, or the sum."""
+        """Returns a nest of tensors, each the mean over all ranks, or the sum.
+
+        Raises:
+            as `all_reduce` does.
+        """
         values = self.all_reduce(tf.nest.flatten(parts))
         if not summed:
             values = [value / self.size for value in values]
@@ -172,7 +188,11 @@ class JointSamples(Iterator[types.Sample]):
     """
 
     def __init__(
-        self, samples: Iterator[types.Sample], group: Group, updates_per_call: int
+        self,
+        samples: Iterator[types.Sample],
+        group: Group,
+        updates_per_call: int,
+        wait: core.Wait,
     ):
         """Takes no sample yet.
 
@@ -181,9 +201,13 @@ class JointSamples(Iterator[types.Sample]):
                 `core.Stopped`.
             group: of all ranks.
             updates_per_call: the same on all ranks.
+            wait: is called about each second that other ranks are waited for, in the
+                caller's thread. `core.Stopped` from it is left to the next sample: who
+                leaves an exchange leaves the others in it.
         """
         self._samples = samples
         self._group = group
+        self._wait = wait
         self._nothing = tf.ones([updates_per_call], tf.float64)
         self._agree = tf.function(self._exchange, autograph=False)
         self._over = False
@@ -218,9 +242,30 @@ class JointSamples(Iterator[types.Sample]):
             self._ask(True, self._nothing)
 
     def _ask(self, stops: bool, least: tf.Tensor) -> tuple[bool, tf.Tensor]:
+        answers: list[tuple[tf.Tensor, tf.Tensor]] = []
+        errors: list[Exception] = []
+
+        def ask() -> None:
+            try:
+                answers.append(
+                    self._agree(tf.constant(float(stops), tf.float64), least)
+                )
+            except Exception as error:  # Raised in the caller's thread.
+                errors.append(error)
+
+        # In a thread of its own, since nothing can be done while a collective waits.
+        begin, thread = time.monotonic(), threading.Thread(target=ask, daemon=True)
+        thread.start()
+        thread.join(_POLL_SECONDS)
+        while thread.is_alive():
+            with contextlib.suppress(core.Stopped):
+                self._wait('the other learners', time.monotonic() - begin)
+            thread.join(_POLL_SECONDS)
         with self._group.errors():
-            stopped, least = self._agree(tf.constant(float(stops), tf.float64), least)
-            return bool(stopped), least
+            if errors:
+                raise errors[0]
+        stopped, least = answers[0]
+        return bool(stopped), least
 
     def _exchange(
         self, stops: tf.Tensor, least: tf.Tensor

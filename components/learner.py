@@ -110,7 +110,7 @@ class SGDLearner(core.Learner):
 
         Raises:
             FloatingPointError: if a loss, a gradient or a priority is not finite; of
-                several learners all raise it.
+                several learners all raise it, but one alone that of its priorities.
             collectives.PeerLostError: if another learner is gone.
         """
         began = time.perf_counter()
@@ -161,7 +161,10 @@ class SGDLearner(core.Learner):
             collectives.PeerLostError: if another learner is gone.
         """
         if self._metric_names:
-            raise RuntimeError('join must be called before step.')
+            raise RuntimeError(
+                'join must be called before the first step, got a learner at step '
+                f'{self._num_steps}; make a new one.'
+            )
         self._group = group
         group.broadcast(list(self._named().values()))
         self._num_steps = int(self._steps.numpy())

@@ -30,10 +30,9 @@ def log_cosh_loss(online, target, sample, config) -> learner.LossOutput:
         online.q(step.next_observation),
         target.q(step.next_observation),
     )  # [B]
+    info, beta = sample.info, config.importance_sampling_exponent
     weights = priorities.importance_weights(
-        sample.info.probability,
-        config.importance_sampling_exponent,
-        sample.info.least_probability,
+        info.probability, beta, info.least_probability
     )
     # log cosh x, which does not overflow for large x.
     log_cosh = error + tf.nn.softplus(-2.0 * error) - math.log(2.0)

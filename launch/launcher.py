@@ -77,15 +77,12 @@ def launch(
 
     Raises:
         TypeError: if a node cannot be copied to another process.
-        ValueError: if threads are to be restarted.
+        ValueError: if threads are to be restarted, or one of several learners alone.
         TimeoutError: if the cluster has no room for a node.
     """
     restarts = restarts or {}
-    if mode == 'threads' and restarts:
-        raise ValueError(
-            f'restarts must be empty for threads, got {sorted(restarts)}: a thread '
-            'cannot be ended to start it again; launch processes.'
-        )
+    sizes = {group: len(nodes) for group, nodes in program.groups.items()}
+    restarts_lib.check(restarts, mode, sizes)
     binding.bypass_proxy()
     log_dir = pathlib.Path(run_dir) / 'logs'
     log_dir.mkdir(parents=True, exist_ok=True)

@@ -7,6 +7,7 @@ import logging
 import os
 from collections.abc import Sequence
 
+import numpy as np
 import tensorflow as tf
 
 from repertory.components import checkpointing, collectives, core, loggers
@@ -31,6 +32,10 @@ def build_learner(
     """Returns the learner, connected to the replay servers, restored if resumed.
 
     With `group` it is the first of those that learn as one, and waits for the others.
+
+    Raises:
+        ValueError: if a checkpoint or a saved replay does not fit.
+        collectives.PeerLostError: if another learner is gone.
     """
 
     def wait(reason: str, waited_seconds: float) -> None:
@@ -78,7 +83,11 @@ def build_follower(
     control: control_lib.NodeControl,
     group: collectives.Group,
 ) -> learner_worker.Follower:
-    """Returns a learner of `group` after the first; waits for the others."""
+    """Returns a learner of `group` after the first; waits for the others.
+
+    Raises:
+        collectives.PeerLostError: if another learner is gone.
+    """
     taken = _Samples(experiment, topology, replay_addresses, control.wait, True, group)
     learner = taken.make_learner()
     learner.join(group)
@@ -98,7 +107,10 @@ class _Samples:
         group: collectives.Group | None,
     ):
         # Ranks draw apart what a loss draws; `join` gives them the same networks.
-        tf.random.set_seed(experiment.seed + (0 if group is None else group.rank))
+        seed = experiment.seed
+        if group is not None and group.rank:
+            seed = int(np.random.SeedSequence((seed, group.rank)).generate_state(1)[0])
+        tf.random.set_seed(seed)
         self._addresses = replay_addresses
         self._experiment = experiment
         self.spec = experiment.environment_spec()
@@ -125,7 +137,7 @@ class _Samples:
         self.joint = None
         if group is not None:
             self.joint = collectives.JointSamples(
-                self.samples, group, self.updates_per_call
+                self.samples, group, self.updates_per_call, wait
             )
 
     def make_learner(self) -> core.Learner:
@@ -133,7 +145,7 @@ class _Samples:
             self.networks,
             self._experiment.make_networks(self.spec),
             self.spec,
-            self.joint or self.samples,
+            self.samples if self.joint is None else self.joint,
             self._addresses,
         )
 

@@ -84,7 +84,7 @@ def run_experiment(
         resume: continues what is in `run_dir`.
 
     Raises:
-        ValueError: if there is more than one actor, shard or evaluator.
+        ValueError: if `checks.check_one_thread` or `checks.check_together` refuse it.
         KeyboardInterrupt: at a second signal.
     """
     topology = topology or experiment_lib.Topology()

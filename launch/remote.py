@@ -147,7 +147,7 @@ class RemoteInference:
                     raise RuntimeError(
                         f'the inference server must answer actor {self._actor} within '
                         f'{_GIVE_UP_SECONDS:g} s, got no answer to step {step} in '
-                        f'{waited:.0f} s; its log says why.'
+                        f'{waited:.0f} s: {error}'
                     ) from error
                 self._control.wait('actions from the inference server', waited)
                 time.sleep(_PAUSE_SECONDS)

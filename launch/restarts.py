@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 _MAX_BACKOFF_SECONDS = 30.0
 
@@ -76,4 +76,31 @@ class RestartBudget:
         return (
             f'restart {len(self._times)} of {self._policy.max_restarts} within '
             f'{self._policy.window_seconds:g} s'
+        )
+
+
+def check(
+    restarts: Mapping[str, RestartPolicy], mode: str, sizes: Mapping[str, int]
+) -> None:
+    """Refuses policies that a program cannot have.
+
+    Args:
+        restarts: by group.
+        mode: how it is launched.
+        sizes: nodes of each group.
+
+    Raises:
+        ValueError: if threads are to be restarted, or one of several learners alone.
+    """
+    if mode == 'threads' and restarts:
+        raise ValueError(
+            f'restarts must be empty for threads, got {sorted(restarts)}: a thread '
+            'cannot be ended to start it again; launch processes.'
+        )
+    policy = restarts.get('learner')
+    is_alone = policy is not None and not isinstance(policy, TogetherPolicy)
+    if is_alone and sizes.get('learner', 0) > 1:
+        raise ValueError(
+            'restarts must have a TogetherPolicy for several learners, got '
+            f'{policy}; the others would wait for ever: program.restart_policies.'
         )

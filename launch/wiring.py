@@ -1,5 +1,6 @@
 """Connects the parts of one node each; local.py and program.py differ in who runs them.
 
+The learners' are in `learning`, those of central inference in `central`.
 Importing this module imports TensorFlow.
 """
 

@@ -165,7 +165,7 @@ def make_actor_priorities(config: r2d2_config.Config) -> sequence.PriorityFn:
 
     leaf = tf.TensorSpec([None, config.trace_length + 1])
     step_type = tf.TensorSpec(leaf.shape, tf.uint8)
-    traced = compiled.Compiled(compute, [*[leaf] * 4, step_type])
+    traced = compiled.Compiled(compute, [*[leaf] * 4, step_type], small=True)
     return lambda extras, reward, discount, step_type: traced(
         extras['q_taken'], extras['q_max'], reward, discount, step_type
     ).numpy()

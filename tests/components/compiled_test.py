@@ -1,3 +1,6 @@
+import os
+import pathlib
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -5,7 +8,8 @@ import tensorflow as tf
 from repertory.components import compiled
 
 
-def test_structures_and_variables_are_those_of_the_function():
+@pytest.mark.parametrize('small', [False, True])
+def test_structures_and_variables_are_those_of_the_function(small):
     total = tf.Variable(0.0)
 
     def function(pair, state):
@@ -13,7 +17,7 @@ def test_structures_and_variables_are_those_of_the_function():
         return {'z': pair['b'] - pair['a'], 'y': (total.read_value(), state)}, ()
 
     one = tf.TensorSpec([2], tf.float32)
-    step = compiled.Compiled(function, [{'b': one, 'a': one}, ()])
+    step = compiled.Compiled(function, [{'b': one, 'a': one}, ()], small)
     first = {'a': np.float32([1, 2]), 'b': tf.constant([4.0, 6.0])}
     for calls in (1, 2):
         result, state = step(first, ())
@@ -22,11 +26,13 @@ def test_structures_and_variables_are_those_of_the_function():
         assert result['y'][0].numpy() == total.numpy() == 10 * calls
 
 
-def test_a_changed_variable_is_seen_and_a_failing_check_is_raised():
+@pytest.mark.parametrize('small', [False, True])
+def test_a_changed_variable_is_seen_and_a_failing_check_is_raised(small):
     factor = tf.Variable(2.0)
     step = compiled.Compiled(
         lambda x: tf.debugging.check_numerics(factor * x, 'product'),
         [tf.TensorSpec([], tf.float32)],
+        small,
     )
     assert step(tf.constant(3.0)).numpy() == 6.0
     factor.assign(5.0)
@@ -36,7 +42,28 @@ def test_a_changed_variable_is_seen_and_a_failing_check_is_raised():
     assert step(tf.constant(1.0)).numpy() == 5.0
 
 
-def test_arguments_of_another_dtype_are_refused():
-    step = compiled.Compiled(lambda x: 2 * x, [tf.TensorSpec([2], tf.float32)])
+@pytest.mark.parametrize('small', [False, True])
+def test_arguments_of_another_dtype_are_refused(small):
+    signature = [tf.TensorSpec([2], tf.float32)]
+    step = compiled.Compiled(lambda x: 2 * x, signature, small)
     with pytest.raises(tf.errors.InvalidArgumentError):
         step(np.zeros(2, np.int64))
+
+
+def test_calls_of_a_small_graph_keep_no_memory():
+    step = compiled.Compiled(lambda x: 2 * x, [tf.TensorSpec([2], tf.float32)], True)
+    x = tf.zeros(2)
+
+    def grow(calls):
+        before = _resident_bytes()
+        for _ in range(calls):
+            step(x)
+        return _resident_bytes() - before
+
+    grow(5_000)
+    assert grow(20_000) < 100 * 20_000  # A plain call would keep 414 bytes each.
+
+
+def _resident_bytes():
+    pages = int(pathlib.Path('/proc/self/statm').read_text().split()[1])
+    return pages * os.sysconf('SC_PAGE_SIZE')

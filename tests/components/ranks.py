@@ -189,6 +189,10 @@ def run(case, seed, samples, group=None, calls=CALLS):
     }
 
 
+def _wait(reason, waited_seconds):
+    assert reason == 'the other learners' and waited_seconds < 100
+
+
 def _until_stopped(rank):
     """Yields samples; those of rank 1 end first."""
     for call in range(3 + 4 * (1 - rank)):
@@ -198,7 +202,7 @@ def _until_stopped(rank):
 
 def stop_together(case, rank, group):
     """Returns the steps that this rank did until one of them stopped."""
-    joint = collectives.JointSamples(_until_stopped(rank), group, UPDATES)
+    joint = collectives.JointSamples(_until_stopped(rank), group, UPDATES, _wait)
     made, *_ = case.make(0, joint)
     made.join(group)
     try:
@@ -217,7 +221,7 @@ def fail_on_one(case, rank, group):
         reward[0, 0] = np.nan
         sample = sample._replace(data=sample.data._replace(reward=tf.constant(reward)))
     made, variables, _ = case.make(
-        0, collectives.JointSamples(iter([sample]), group, UPDATES)
+        0, collectives.JointSamples(iter([sample]), group, UPDATES, _wait)
     )
     made.join(group)
     before = [v.numpy() for v in variables]
@@ -244,7 +248,7 @@ def main(rank, addresses, path):
     results = {}
     for name, case in cases().items():
         samples = (part_of(case.sample(call), rank) for call in range(CALLS))
-        joint = collectives.JointSamples(samples, group, UPDATES)
+        joint = collectives.JointSamples(samples, group, UPDATES, _wait)
         # Seeds differ: what ranks begin with is rank 0's.
         found = run(case, rank, joint, group)
         results.update({f'{name}/{key}': value for key, value in found.items()})

@@ -160,3 +160,12 @@ def test_when_the_program_is_over_nothing_starts_again():
     node, reports = keep(fake, Clock(), is_over=lambda: bool(over))
     over.append(True)
     assert node.poll() == 'was killed' and not reports
+
+
+def test_one_of_several_learners_is_not_restarted_alone():
+    alone = {'learner': restarts.RestartPolicy()}
+    with pytest.raises(ValueError, match='restarts must have a TogetherPolicy for'):
+        restarts.check(alone, 'processes', {'learner': 2})
+    restarts.check(alone, 'processes', {'learner': 1})
+    together = {'learner': restarts.TogetherPolicy()}
+    restarts.check(together, 'processes', {'learner': 2})
