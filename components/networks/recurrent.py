@@ -205,8 +205,8 @@ def _reset(live, initial, states):
 def _transposed(matrix):
     """Returns the transpose, in memory.
 
-    A product with a transposed operand takes up to six times as long as with a plain
-    one; as a matrix of rank 3 it escapes the optimizer, which would make it such again.
+    A product with a transposed operand takes two to six times as long as with a plain
+    one; by way of rank 3 it escapes the optimizer, which would fold it in again.
     """
     rows, columns = matrix.shape
     transposed = tf.transpose(tf.reshape(matrix, [1, rows, columns]), [0, 2, 1])
