@@ -9,6 +9,7 @@ import tensorflow as tf
 import tree
 
 from repertory.components import compiled, core, policies, specs, types, variables
+from repertory.components.networks import memory
 
 Answer = tuple[list[np.ndarray], dict[str, types.Nest], int]
 Ask = Callable[[list[np.ndarray], np.ndarray], Callable[[], Answer]]
@@ -135,13 +136,9 @@ class PolicyActor(_RecordingActor):
         return output.action, output.extras, ()
 
     def _step_with_state(self, observation, first, state):
-        def reset(initial, current):
-            lanes = tf.reshape(first, [-1] + [1] * (current.shape.rank - 1))
-            return tf.where(lanes, initial, current)
-
         # Read in the graph, since a trainable initial state changes.
         initial = self._policy.initial_state(self._num_lanes)
-        state = tree.map_structure(reset, initial, state)
+        state = memory.reset_lanes(first, initial, state)
         output = self._policy(observation, state)
         return output.action, {**output.extras, 'state': state}, output.state
 

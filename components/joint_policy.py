@@ -10,6 +10,7 @@ import tensorflow as tf
 import tree
 
 from repertory.components import compiled, policies, specs, types
+from repertory.components.networks import memory
 
 _STEPS = 16  # Of random numbers that one call draws: it costs more than they do.
 
@@ -116,12 +117,8 @@ class JointPolicy:
         return next(self._drawn[role])
 
     def _step_lanes(self, observation, first, state, draws):
-        def reset(initial, current):
-            lanes = tf.reshape(first, [-1] + [1] * (current.shape.rank - 1))
-            return tf.where(lanes, initial, current)
-
         # Read in the graph, since a trainable initial state changes.
-        before = tree.map_structure(reset, self._policy.initial_state(1), state)
+        before = memory.reset_lanes(first, self._policy.initial_state(1), state)
         output = self._policy.act(observation, before, draws)
         return before, output.action, output.extras, output.state
 

@@ -114,10 +114,10 @@ def _watch(group: collectives.Group, coordinator: Any) -> None:
     while True:
         time.sleep(_WATCH_SECONDS)
         try:
-            lost = coordinator.status()['lost']
+            status = coordinator.status()
         except Exception:  # Courier's own type, where the coordinator is gone.
             continue
-        gone = [role for role in lost if progress.group_of(role) == 'learner']
+        gone = [role for role in status['lost'] if progress.group_of(role) == 'learner']
         if gone:
             group.abort(f'{", ".join(gone)} is gone')
             return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import logging
 import queue
 import threading
 from collections.abc import Callable, Sequence
@@ -12,13 +13,16 @@ import dm_env
 
 from repertory.components.environments import vector
 
+_CLOSE_SECONDS = 10.0
+_logger = logging.getLogger(__name__)
+
 
 class ThreadVectorEnvironment(vector.SerialVectorEnvironment):
     """Steps environments at the same time, in threads of this process.
 
     For environments that wait: for a robot, a network, another program, or for code
-    that releases Python's lock. A step costs a fifth of the CPU time that it costs in
-    processes, which share no lock. What the environments return is checked as in
+    that releases Python's lock. A step costs less CPU time than it does
+    in processes, which share no lock. What the environments return is checked as in
     `vector.SerialVectorEnvironment`.
 
     An environment is made in the caller's thread, and stepped and reset in its own.
@@ -51,8 +55,15 @@ class ThreadVectorEnvironment(vector.SerialVectorEnvironment):
     def close(self) -> None:
         for lane in self._lanes:
             lane.calls.put(None)
-        for lane in self._lanes:
-            lane.thread.join()
+        for number, lane in enumerate(self._lanes):
+            lane.thread.join(timeout=_CLOSE_SECONDS)
+            if lane.thread.is_alive():
+                _logger.warning(
+                    'lane %d must end its step within %g s of close, got none; its '
+                    'thread is left behind: give the environment a time-out.',
+                    number,
+                    _CLOSE_SECONDS,
+                )
         super().close()
 
 

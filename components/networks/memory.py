@@ -85,3 +85,19 @@ class RecurrentNetwork(snt.Module):
     def _remember(self, observation, state, reset):
         features = observations.over_time(self._torso, observation)
         return self._core.unroll(features, state, reset)
+
+
+def reset_lanes(first: tf.Tensor, initial: types.Nest, state: types.Nest) -> types.Nest:
+    """Returns the state [N, ...] with the initial one in the lanes that begin anew.
+
+    Args:
+        first: bool [N].
+        initial: nest of tensors [N, ...] or [1, ...].
+        state: nest of tensors [N, ...].
+    """
+
+    def reset(initial: tf.Tensor, current: tf.Tensor) -> tf.Tensor:
+        lanes = tf.reshape(first, [-1] + [1] * (current.shape.rank - 1))
+        return tf.where(lanes, initial, current)
+
+    return tree.map_structure(reset, initial, state)
