@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib.util
 from typing import TYPE_CHECKING, Any
 
+from repertory.launch import restarts
+
 if TYPE_CHECKING:
     from repertory.launch import experiment as experiment_lib
 
@@ -71,11 +73,7 @@ def check_one_thread(topology: experiment_lib.Topology) -> None:
         ValueError: if it has not one actor, shard, learner and evaluator, or has
             relays or restarts.
     """
-    if topology.restart:
-        raise ValueError(
-            f'restart must be empty in one thread, got {topology.restart}; launch '
-            'processes.'
-        )
+    restarts.check_threads(topology.restart, 'in one thread')
     if topology.variable_relays:
         raise ValueError(
             f'variable_relays must be 0 in one thread, got {topology.variable_relays}; '
@@ -96,11 +94,7 @@ def check_threads(topology: experiment_lib.Topology) -> None:
     Raises:
         ValueError: if it has more than one learner, or restarts.
     """
-    if topology.restart:
-        raise ValueError(
-            f'restart must be empty for threads, got {topology.restart}: a thread '
-            'cannot be ended to start it again; launch processes.'
-        )
+    restarts.check_threads(topology.restart, 'in threads')
     _check_one_learner(topology, 'in threads')
 
 

@@ -165,6 +165,8 @@ class RayNode:
 
     def place(self) -> bool:
         """Returns whether it has its place, and its addresses are bound to it."""
+        if self._host is None:  # It died before it answered, or was given back.
+            self._ask_for_host()
         if self._placing is not None:
             found = self._answer(self._placing)
             if found is None:
@@ -195,8 +197,6 @@ class RayNode:
         """Starts the process as soon as there is a place for it."""
         self._outcome, self._reason, self._starting = None, '', True
         self._polling, self._asked, self._killed_at = None, False, float('inf')
-        if self._host is None:
-            self._ask_for_host()
 
     def _start_process(self) -> None:
         self._starting = False
@@ -266,6 +266,8 @@ class RayNode:
         """Ends the process, and gives its place back once it is gone."""
         self._asked = True
         self._killed_at = min(self._killed_at, time.monotonic())
+        if self._starting:
+            self._outcome = ''
         if self._outcome is not None:
             self.release()
         elif self._host is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 _MAX_BACKOFF_SECONDS = 30.0
 
@@ -79,6 +79,19 @@ class RestartBudget:
         )
 
 
+def check_threads(groups: Iterable[str], where: str) -> None:
+    """Refuses to restart `groups` where nodes are no processes.
+
+    Raises:
+        ValueError: if there are any; `where` says why, such as `in threads`.
+    """
+    if names := sorted(groups):
+        raise ValueError(
+            f'restart must be empty {where}, got {", ".join(names)}; what is no '
+            'process of its own cannot be ended to start it again: launch processes.'
+        )
+
+
 def check(
     restarts: Mapping[str, RestartPolicy], mode: str, sizes: Mapping[str, int]
 ) -> None:
@@ -92,11 +105,8 @@ def check(
     Raises:
         ValueError: if threads are to be restarted, or one of several learners alone.
     """
-    if mode == 'threads' and restarts:
-        raise ValueError(
-            f'restarts must be empty for threads, got {sorted(restarts)}: a thread '
-            'cannot be ended to start it again; launch processes.'
-        )
+    if mode == 'threads':
+        check_threads(restarts, 'in threads')
     policy = restarts.get('learner')
     is_alone = policy is not None and not isinstance(policy, TogetherPolicy)
     if is_alone and sizes.get('learner', 0) > 1:

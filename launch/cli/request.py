@@ -34,14 +34,6 @@ class Request:
     resume: bool = False
     allow_changes: bool = False
 
-    def __post_init__(self) -> None:
-        if self.launch == 'threads' and self.topology.restart:
-            raise ValueError(
-                'restart must be empty where launch is threads, got '
-                f'{", ".join(self.topology.restart)}; a thread cannot be ended to '
-                'start it again: launch processes.'
-            )
-
 
 def parse(arguments: Sequence[str]) -> Request:
     """Returns what `repertory train ARGUMENTS` asks for.

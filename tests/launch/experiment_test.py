@@ -111,7 +111,7 @@ def test_an_agent_without_a_batch_size_has_one_learner():
     ('fields', 'message'),
     [
         ({'num_learners': 2}, 'num_learners must be 1 in threads, got 2; each needs'),
-        ({'restart': ('actor',)}, 'restart must be empty for threads'),
+        ({'restart': ('actor',)}, 'restart must be empty in threads, got actor;'),
     ],
 )
 def test_what_threads_cannot_run_is_refused(fields, message):

@@ -161,7 +161,9 @@ def test_what_a_dead_node_started_in_sessions_of_its_own_is_killed(tmp_path):
 
 def test_threads_cannot_be_restarted(tmp_path):
     policies = {'actor': restarts.RestartPolicy()}
-    with pytest.raises(ValueError, match='restarts must be empty for threads, got'):
+    with pytest.raises(
+        ValueError, match='restart must be empty in threads, got actor;'
+    ):
         launcher.launch(
             programs.make_program(tmp_path), 'threads', tmp_path, restarts=policies
         )

@@ -49,10 +49,10 @@ def ip(*arguments):
 
 
 # Where Ray keeps files of its machine; each machine is to have its own.
-_RAY = pathlib.Path(tempfile.gettempdir()) / 'ray'
+_RAY_FILES = pathlib.Path(tempfile.gettempdir()) / 'ray'
 _HOLD = (
-    f'mount --make-rprivate / && mkdir -p {_RAY} && mount -t tmpfs none {_RAY}'
-    ' && echo ready && exec sleep infinity'
+    f'mount --make-rprivate / && mkdir -p {_RAY_FILES}'
+    f' && mount -t tmpfs none {_RAY_FILES} && echo ready && exec sleep infinity'
 )
 
 

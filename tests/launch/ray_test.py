@@ -16,6 +16,8 @@ from tests.launch import programs
 ray = pytest.importorskip('ray')
 from ray import cluster_utils  # noqa: E402
 
+from repertory.launch import host  # noqa: E402
+
 pytestmark = pytest.mark.timeout(240)
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 LOOPBACK = {'node_ip_address': '127.0.0.2'}
@@ -107,6 +109,22 @@ def test_what_cannot_be_placed_is_named(cluster, tmp_path):
     config = placement.RayConfig(resources=('one:tpu=1',), place_seconds=2.0)
     with pytest.raises(TimeoutError, match='got none for one_0 .CPU=1, tpu=1. within'):
         launcher.launch(made, 'ray', tmp_path, ray=config)
+
+
+def test_a_worker_that_dies_before_it_is_placed_is_replaced(
+    cluster, tmp_path, monkeypatch
+):
+    class DiesOnce(host.Host):
+        def prepare(self, number, wanted):
+            if self._name == 'coordinator' and not (tmp_path / 'died').exists():
+                (tmp_path / 'died').touch()
+                os._exit(1)
+            return super().prepare(number, wanted)
+
+    monkeypatch.setattr(host, 'Host', DiesOnce)
+    run = launch(programs.make_program(tmp_path, actor_steps=50), tmp_path)
+    assert (tmp_path / 'died').exists()
+    assert run.wait(timeout=90) == launcher.Result(0)
 
 
 @pytest.mark.parametrize('text', ['learner', 'learner:GPU', 'learner:GPU=x', ':GPU=1'])

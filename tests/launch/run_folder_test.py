@@ -260,7 +260,9 @@ def test_what_cannot_work_leaves_no_folder(tmp_path):
     ):
         run_folder.open_folder(_experiment(), two, path, one_thread=True)
     again = experiment_lib.Topology(restart=('actor',))
-    with pytest.raises(ValueError, match='restart must be empty in one thread'):
+    with pytest.raises(
+        ValueError, match='restart must be empty in one thread, got actor;'
+    ):
         run_folder.open_folder(_experiment(), again, path, one_thread=True)
     learners = experiment_lib.Topology(num_learners=2)
     with pytest.raises(ValueError, match='num_learners must be 1 in one thread, got 2'):
