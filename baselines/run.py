@@ -27,6 +27,8 @@ import sys
 import tempfile
 from typing import Any
 
+import numpy as np
+
 RESULTS = pathlib.Path(__file__).parent / 'results'
 
 
@@ -45,16 +47,20 @@ def load(name: str) -> Any:
 
 
 def summarize(evaluator: pathlib.Path, target: float) -> dict[str, Any]:
-    """Returns of a CSV the last and best return, and what it took to reach `target`."""
+    """Returns of a CSV the last and best return, and what it took to reach `target`.
+
+    What an untrained policy returns does not count as reaching it.
+    """
     from repertory.launch import curves
 
     steps, returns = curves.read_curve(evaluator)
     seconds, _ = curves.read_curve(evaluator, x='seconds')
-    reached = [i for i, value in enumerate(returns) if value >= target]
+    learner_steps, _ = curves.read_curve(evaluator, x='learner_steps')
+    reached = np.flatnonzero((returns >= target) & (learner_steps > 0))
     return {
         'final_return': float(returns[-1]),
         'best_return': float(max(returns)),
-        'actor_steps_to_target': int(steps[reached[0]]) if reached else None,
+        'actor_steps_to_target': int(steps[reached[0]]) if reached.size else None,
         'actor_steps': int(steps[-1]),
         'seconds': float(seconds[-1]),
     }

@@ -60,12 +60,14 @@ def main() -> None:
     begin, steps, next_evaluation = time.monotonic(), 0, 0
     with open(path, 'w', newline='') as file:
         writer = csv.writer(file)
-        writer.writerow(['actor_steps', 'seconds', 'episode_return'])
+        writer.writerow(['actor_steps', 'learner_steps', 'seconds', 'episode_return'])
         while True:
             if steps >= next_evaluation:
                 next_evaluation += _PERIOD
                 value = evaluate(evaluated, greedy)
-                writer.writerow([steps, round(time.monotonic() - begin, 3), value])
+                learner_steps = int(agent._learner._num_steps)
+                seconds = round(time.monotonic() - begin, 3)
+                writer.writerow([steps, learner_steps, seconds, value])
                 file.flush()
             if steps >= _STEPS:
                 break

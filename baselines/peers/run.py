@@ -38,6 +38,11 @@ PEERS = {
         environment='acme',
         module='baselines.peers.acme_dqn_catch',
     ),
+    'apex_dqn_cartpole': Peer(
+        label='Stable-Baselines3 2.7.0, DQN',
+        environment='sb3',
+        module='baselines.peers.sb3_dqn_cartpole',
+    ),
 }
 
 

@@ -26,7 +26,8 @@ def runs(monkeypatch):
         folder = pathlib.Path(run_dir)
         (folder / 'csv').mkdir(parents=True)
         (folder / 'csv' / 'evaluator.csv').write_text(
-            f'actor_steps,seconds,episode_return\n0,1,0\n50,2,{seed}\n'
+            'actor_steps,learner_steps,seconds,episode_return\n'
+            f'0,0,1,3\n50,1,2,{seed}\n'
         )
         (folder / 'config.json').write_text('{"seed": 1, "environment": "catch"}')
 
@@ -52,6 +53,16 @@ def test_seeds_and_variants_that_are_not_run_stay(runs, tmp_path):
     assert variants['one']['config'] == {'environment': 'catch'}
     names = {path.name for path in (tmp_path / 'fake').iterdir()}
     assert {'one.png', 'two.png', 'one_seed_1.csv', 'two_seed_3.csv'} <= names
+
+
+def test_an_untrained_policy_does_not_reach_the_mark(tmp_path):
+    path = tmp_path / 'evaluator.csv'
+    rows = '0,0,1,3.0', '40,0,2,3.0', '80,5,3,0.0', '120,9,4,2.0', '160,13,5,1.0'
+    header = 'actor_steps,learner_steps,seconds,episode_return'
+    path.write_text('\n'.join((header, *rows)))
+    summary = run.summarize(path, 2.0)
+    assert summary['actor_steps_to_target'] == 120
+    assert (summary['final_return'], summary['best_return']) == (1.0, 3.0)
 
 
 def test_that_earlier_seeds_wrote_results_is_no_change(tmp_path, monkeypatch):

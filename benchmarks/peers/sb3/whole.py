@@ -10,12 +10,11 @@ import argparse
 import time
 
 import gymnasium
-import stable_baselines3
 from stable_baselines3.common import callbacks, evaluation
 
 from benchmarks import timing
+from benchmarks.peers.sb3 import parts
 
-_STEPS = 50_000
 _ROUNDS = 20
 
 
@@ -52,25 +51,10 @@ def main() -> None:
     command = parser.add_subparsers(required=True).add_parser('learn')
     timing.add_mark_arguments(command)
     args = parser.parse_args()
-    model = stable_baselines3.DQN(
-        'MlpPolicy',
-        gymnasium.make('CartPole-v1'),
-        learning_rate=2.3e-3,
-        batch_size=64,
-        buffer_size=100_000,
-        learning_starts=1_000,
-        gamma=0.99,
-        target_update_interval=10,
-        train_freq=256,
-        gradient_steps=128,
-        exploration_fraction=0.16 / _ROUNDS,
-        exploration_final_eps=0.04,
-        policy_kwargs={'net_arch': [256, 256]},
-        seed=args.seed,
-        device='cpu',
-    )
+    steps = _ROUNDS * parts.ZOO_STEPS
+    model = parts.make_dqn(args.seed, steps)
     stop, begin = Stop(args), time.monotonic()
-    model.learn(total_timesteps=_ROUNDS * _STEPS, callback=stop)
+    model.learn(total_timesteps=steps, callback=stop)
     timing.report(
         {
             'reached_at': stop.reached,
