@@ -30,12 +30,13 @@ class _RecordingActor(core.Actor):
         self._timestep: types.TimeStep | None = None
         self._extras: dict[str, types.Nest] = {}
         self._version = np.full(num_lanes, -1, np.int64)
-        self._checked = False
+        self._checked = self._recorded = False
 
     def observe_first(self, timestep: types.TimeStep) -> None:
         self._timestep = timestep
+        self._recorded = False
 
-    def observe(self, action: types.Nest, next_timestep: types.TimeStep) -> None:
+    def record(self, action: types.Nest) -> None:
         if self._adder is not None:
             step = self._current_step()
             self._adder.add(
@@ -48,6 +49,12 @@ class _RecordingActor(core.Actor):
                     extras=self._extras,
                 )
             )
+        self._recorded = True
+
+    def observe(self, action: types.Nest, next_timestep: types.TimeStep) -> None:
+        if not self._recorded:
+            self.record(action)
+        self._recorded = False
         self._timestep = next_timestep
 
     def _note_version(self, version: int) -> None:
@@ -166,7 +173,7 @@ class PolicyActor(_RecordingActor):
 class RemoteActor(_RecordingActor):
     """Asks what to do for all lanes at once; has neither policy nor parameters.
 
-    It asks as soon as it has observed, and records the row before while it waits. The
+    It asks as soon as it observes: before it records, where that is not done yet. The
     rows handed to the adder are those of a `PolicyActor`.
 
     Attributes:

@@ -65,6 +65,7 @@ class VectorEnvironment(abc.ABC):
 
     num_lanes: int
     spec: specs.EnvironmentSpec
+    _begun = False
 
     @abc.abstractmethod
     def reset(self) -> types.TimeStep:
@@ -76,6 +77,35 @@ class VectorEnvironment(abc.ABC):
 
         The arrays of the returned step are not written to by later steps.
         """
+
+    def begin_step(self, action: types.Nest) -> None:
+        """Begins what `step` does, where that goes on without this thread.
+
+        Nothing but `end_step` and `close` may be called next.
+
+        Raises:
+            RuntimeError: if a step is begun already.
+        """
+        self._note_begun(True)
+        self._action = action
+
+    def end_step(self) -> types.TimeStep:
+        """Returns what `step` does, once the step that was begun is done.
+
+        Raises:
+            RuntimeError: if none is.
+        """
+        self._note_begun(False)
+        return self.step(self._action)
+
+    def _note_begun(self, begun: bool) -> None:
+        if begun == self._begun:
+            got = 'another call' if begun else 'end_step without one'
+            raise RuntimeError(
+                f'begin_step must be followed by end_step, got {got}; lanes would be '
+                'out of step.'
+            )
+        self._begun = begun
 
     @abc.abstractmethod
     def close(self) -> None:
@@ -99,9 +129,16 @@ class Actor(abc.ABC):
     def select_action(self, observation: types.Nest) -> types.Nest:
         """Returns actions [N, ...] for observations [N, ...]."""
 
+    def record(self, action: types.Nest) -> None:
+        """Records the action just selected; what is left out here, `observe` does.
+
+        It is called while the environment steps, to make use of that time.
+        """
+        del action
+
     @abc.abstractmethod
     def observe(self, action: types.Nest, next_timestep: types.TimeStep) -> None:
-        """Records the action just taken, and takes the step it led to."""
+        """Takes the step that the action led to, and records the action if need be."""
 
     @abc.abstractmethod
     def update(self, wait: bool = False) -> None:

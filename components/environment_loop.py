@@ -68,7 +68,9 @@ class EnvironmentLoop:
         """
         before = self.reset() if self._timestep is None else self._timestep
         action = self._actor.select_action(before.observation)
-        timestep = self._environment.step(action)
+        self._environment.begin_step(action)
+        self._actor.record(action)
+        timestep = self._environment.end_step()
         self._actor.observe(action, timestep)
         self._timestep = timestep
         moved = timestep.step_type != types.StepType.FIRST

@@ -243,17 +243,19 @@ class InferenceServer:
                     now = time.monotonic()
                     oldest = min(r.arrived for r in self._waiting.values())
                     left = oldest + self._timeout - now
+                    since = now - _ALIVE_SECONDS
+                    alive = [
+                        r.arrived for r in self._newest.values() if r.arrived > since
+                    ]
                     lanes = len(self._waiting) * self._num_lanes
-                    if left <= 0 or lanes >= min(self._max_lanes, self._alive(now)):
+                    enough = min(self._max_lanes, len(alive) * self._num_lanes)
+                    if left <= 0 or lanes >= enough:
                         break
+                    # Once another falls silent, fewer are enough.
+                    left = min(left, min(alive) - since)
                 self._changed.wait(left)
             batch, self._waiting = list(self._waiting.values()), {}
             return batch
-
-    def _alive(self, now: float) -> int:
-        """Returns the lanes of the actors that have asked of late."""
-        since = now - _ALIVE_SECONDS
-        return self._num_lanes * sum(r.arrived > since for r in self._newest.values())
 
     def _answer(self, batch: Sequence[_Request]) -> None:
         lanes = self._num_lanes

@@ -78,9 +78,14 @@ class ProcessVectorEnvironment(core.VectorEnvironment):
             raise
 
     def reset(self) -> types.TimeStep:
-        return self._round(b'r')
+        self._command(b'r')
+        return self.end_step()
 
     def step(self, action: types.Nest) -> types.TimeStep:
+        self.begin_step(action)
+        return self.end_step()
+
+    def begin_step(self, action: types.Nest) -> None:
         tree.assert_same_structure(self.spec.actions, action)
         for view, leaf in zip(self._views.action, tree.flatten(action)):
             leaf = np.asarray(leaf)
@@ -91,24 +96,10 @@ class ProcessVectorEnvironment(core.VectorEnvironment):
                     f'{list(leaf.shape)}, lanes first.'
                 )
             view[...] = leaf
-        return self._round(b's')
+        self._command(b's')
 
-    def close(self) -> None:
-        for worker in self._workers:
-            worker.ask_to_end()
-        deadline = time.monotonic() + _CLOSE_SECONDS
-        for worker in self._workers:
-            worker.end(deadline)
-        self._workers = []
-        if self._memory >= 0:
-            os.close(self._memory)
-            self._memory = -1
-
-    def _round(self, command: bytes) -> types.TimeStep:
-        if not self._workers:
-            raise RuntimeError('reset and step must be called before close.')
-        for worker in self._workers:
-            worker.send_bytes(command)
+    def end_step(self) -> types.TimeStep:
+        self._note_begun(False)
         for worker in self._workers:
             self._receive(worker, self._timeout_seconds)
         views = self._views
@@ -120,6 +111,25 @@ class ProcessVectorEnvironment(core.VectorEnvironment):
                 self.spec.observations, [view.copy() for view in views.observation]
             ),
         )
+
+    def close(self) -> None:
+        for worker in self._workers:
+            worker.ask_to_end()
+        deadline = time.monotonic() + _CLOSE_SECONDS
+        for worker in self._workers:
+            worker.end(deadline)
+        self._workers = []
+        self._begun = False
+        if self._memory >= 0:
+            os.close(self._memory)
+            self._memory = -1
+
+    def _command(self, command: bytes) -> None:
+        if not self._workers:
+            raise RuntimeError('reset and step must be called before close.')
+        self._note_begun(True)
+        for worker in self._workers:
+            worker.send_bytes(command)
 
     def _receive(self, worker: _Worker, timeout_seconds: float):
         try:

@@ -11,6 +11,7 @@ from typing import Any
 
 import dm_env
 
+from repertory.components import types
 from repertory.components.environments import vector
 
 _CLOSE_SECONDS = 10.0
@@ -37,15 +38,36 @@ class ThreadVectorEnvironment(vector.SerialVectorEnvironment):
 
     def __init__(self, environments: Sequence[dm_env.Environment]):
         super().__init__(environments)
+        self._all_begun: queue.SimpleQueue = queue.SimpleQueue()
         self._done: queue.SimpleQueue = queue.SimpleQueue()
-        self._lanes = [_Lane(number, self._done) for number in range(self.num_lanes)]
+        self._lanes = [
+            _Lane(number, self._all_begun, self._done)
+            for number in range(self.num_lanes)
+        ]
+
+    def begin_step(self, action: types.Nest) -> None:
+        self._begin(self._step_calls(action))
+
+    def end_step(self) -> types.TimeStep:
+        return self._collect(self._end())
 
     def _run(self, calls: Sequence[tuple[Callable, tuple]]) -> list[dm_env.TimeStep]:
+        self._begin(calls)
+        return self._end()
+
+    def _begin(self, calls: Sequence[tuple[Callable, tuple]]) -> None:
+        self._note_begun(True)
         # The last lane alone wakes this thread: to wake it for each costs as much as
         # a small environment. `next` of a count is atomic.
-        countdown = itertools.count(self.num_lanes - 1, -1)
+        begun, done = (itertools.count(self.num_lanes - 1, -1) for _ in range(2))
         for lane, (function, arguments) in zip(self._lanes, calls, strict=True):
-            lane.calls.put((function, arguments, countdown))
+            lane.calls.put((function, arguments, begun, done))
+        # Whoever goes on with other work holds Python's lock, for 5 ms at a time: the
+        # lanes would begin late.
+        self._all_begun.get()
+
+    def _end(self) -> list[dm_env.TimeStep]:
+        self._note_begun(False)
         self._done.get()
         for lane in self._lanes:
             if lane.failure is not None:
@@ -70,10 +92,11 @@ class ThreadVectorEnvironment(vector.SerialVectorEnvironment):
 class _Lane:
     """The thread of one lane."""
 
-    def __init__(self, number: int, done: queue.SimpleQueue):
+    def __init__(self, number: int, begun: queue.SimpleQueue, done: queue.SimpleQueue):
         self.calls: queue.SimpleQueue = queue.SimpleQueue()
         self.result: Any = None
         self.failure: BaseException | None = None
+        self._begun = begun
         self._done = done
         self.thread = threading.Thread(
             target=self._serve, name=f'lane {number}', daemon=True
@@ -82,11 +105,13 @@ class _Lane:
 
     def _serve(self) -> None:
         while (call := self.calls.get()) is not None:
-            function, arguments, countdown = call
+            function, arguments, begun, done = call
             self.failure = None
+            if not next(begun):
+                self._begun.put(None)
             try:
                 self.result = function(*arguments)
             except BaseException as error:  # Raised in the caller's thread.
                 self.failure = error
-            if not next(countdown):
+            if not next(done):
                 self._done.put(None)

@@ -63,16 +63,15 @@ class SerialVectorEnvironment(core.VectorEnvironment):
         return self._collect(self._run([(one.reset, ()) for one in self._environments]))
 
     def step(self, action: types.Nest) -> types.TimeStep:
+        return self._collect(self._run(self._step_calls(action)))
+
+    def _step_calls(self, action: types.Nest) -> list[tuple[Callable, tuple]]:
         rows = self._unstack(action)
         self._num_steps += 1
-        return self._collect(
-            self._run(
-                [
-                    (one.reset, ()) if ended else (one.step, (row,))
-                    for one, ended, row in zip(self._environments, self._ended, rows)
-                ]
-            )
-        )
+        return [
+            (one.reset, ()) if ended else (one.step, (row,))
+            for one, ended, row in zip(self._environments, self._ended, rows)
+        ]
 
     def _run(self, calls: Sequence[tuple[Callable, tuple]]) -> list[dm_env.TimeStep]:
         """Returns the results of the lanes' calls, in their order."""

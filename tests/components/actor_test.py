@@ -4,6 +4,7 @@ import dm_env.specs
 import numpy as np
 import pytest
 import tensorflow as tf
+import tree
 
 from repertory.components import actor, core, policies, specs, types, variables
 
@@ -62,13 +63,16 @@ def timestep(step_types, value):
     )
 
 
-def act(step_types_by_time):
+def act(step_types_by_time, records=False):
     """Runs the counting policy over given step types; returns the rows written."""
     recorder = Recorder()
     one = actor.PolicyActor(CountingPolicy(), SPEC, 2, recorder)
     one.observe_first(timestep(step_types_by_time[0], 0))
     for t, step_types in enumerate(step_types_by_time[1:]):
         action = one.select_action(np.full((2, 1), t, np.float32))
+        if records:
+            one.record(action)
+            assert len(recorder.rows) == t + 1
         one.observe(action, timestep(step_types, t + 1))
     return recorder.rows
 
@@ -88,6 +92,14 @@ def test_a_row_joins_a_step_with_the_action_taken_from_it():
     assert [row.reward.tolist() for row in rows] == [[0, 0], [1, 1]]
     assert [row.observation[0, 0] for row in rows] == [0, 1]
     assert [row.step_type.tolist() for row in rows] == [[0, 0], [1, 1]]
+
+
+def test_rows_recorded_before_the_next_step_is_known_are_the_same():
+    step_types = [(0, 0), (1, 2), (2, 0), (0, 1), (1, 1)]
+    early, late = act(step_types, records=True), act(step_types)
+    assert len(early) == len(late) == 4
+    for one, other in zip(early, late, strict=True):
+        tree.map_structure(np.testing.assert_array_equal, one, other)
 
 
 def test_a_row_tells_the_version_of_the_parameters_that_acted():

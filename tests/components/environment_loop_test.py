@@ -47,6 +47,30 @@ def test_steps_returns_and_lengths():
     ]
 
 
+def test_an_action_is_recorded_while_the_lanes_step():
+    calls = []
+
+    class Lanes(vector.SerialVectorEnvironment):
+        def begin_step(self, action):
+            calls.append('begin')
+            super().begin_step(action)
+
+        def end_step(self):
+            calls.append('end')
+            return super().end_step()
+
+    class Recording(Idle):
+        def record(self, action):
+            calls.append('record')
+
+        def observe(self, action, next_timestep):
+            calls.append('observe')
+
+    lanes = Lanes([fakes.ScriptedEnvironment([[1, 2]], False)])
+    environment_loop.EnvironmentLoop(lanes, Recording(1), print).step()
+    assert calls == ['begin', 'record', 'end', 'observe']
+
+
 def test_each_lane_plays_its_share_of_episodes():
     environment = make([[[1] * 10], [[2]], [[3]]])
     episodes = environment_loop.run_episodes(environment, Idle(3), 4)

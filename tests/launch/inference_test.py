@@ -283,10 +283,23 @@ def test_actors_that_ask_no_more_are_not_waited_for():
             thread.start()
         for thread in both:
             thread.join(timeout=10)
+            assert not thread.is_alive()
         time.sleep(inference._ALIVE_SECONDS)
         begin = time.monotonic()
         ask_once(server, 0, 'a', 21, spec)
         assert time.monotonic() - begin < 10.0
+
+
+def test_an_actor_that_falls_silent_meanwhile_is_waited_for_no_longer():
+    policies, _, spec = make_policies(make_experiment('impala'))
+    values = [v.numpy() for v in policies[0].variables]
+    with make_server(policies, spec, values, timeout=60.0) as server:
+        server.start()
+        ask_once(server, 1, 'a', 0, spec)
+        begin = time.monotonic()
+        ask_once(server, 0, 'a', 0, spec)  # Waits for the other as long as it is alive.
+        assert 0.5 < time.monotonic() - begin < 20.0
+        assert server.statistics().batches == 2
 
 
 def test_a_batch_is_not_waited_for_longer_than_the_time_out():

@@ -205,3 +205,20 @@ def test_workers_import_no_tensorflow():
     )
     output = subprocess.check_output([sys.executable, '-c', code], text=True)
     assert output.strip() == 'False'
+
+
+def test_a_step_that_is_begun_is_ended_before_the_next_or_closed():
+    factories = [functools.partial(catch.Catch, seed=seed) for seed in range(2)]
+    environment = processes.ProcessVectorEnvironment(factories, workers=1)
+    with environment:
+        pids = worker_pids(environment)
+        environment.reset()
+        action = np.zeros(2, np.int32)
+        environment.begin_step(action)
+        with pytest.raises(RuntimeError, match='got another call'):
+            environment.reset()
+        assert (environment.end_step().step_type == 1).all()
+        environment.begin_step(action)
+    wait_until_gone(pids)
+    with pytest.raises(RuntimeError, match='got end_step without one'):
+        environment.end_step()

@@ -45,6 +45,35 @@ def test_all_lanes_are_stepped_at_the_same_time():
     assert not barrier.broken and (step.discount == 1.0).all()
 
 
+def test_whoever_has_begun_a_step_goes_on_while_the_lanes_step():
+    barrier = threading.Barrier(_LANES + 1)
+    with threads.ThreadVectorEnvironment(
+        make_lanes(Meeting, barrier=barrier)
+    ) as environment:
+        environment.reset()
+        action = np.zeros(_LANES, environment.spec.actions.dtype)
+        environment.begin_step(action)
+        barrier.wait(timeout=20)  # No lane is done before.
+        assert (environment.end_step().step_type == 1).all()
+
+
+@pytest.mark.parametrize(
+    'kind', [vector.SerialVectorEnvironment, threads.ThreadVectorEnvironment]
+)
+def test_a_step_begins_and_ends_in_turn(kind):
+    with kind(make_lanes()) as environment:
+        environment.reset()
+        action = np.zeros(_LANES, environment.spec.actions.dtype)
+        with pytest.raises(RuntimeError, match='got end_step without one'):
+            environment.end_step()
+        environment.begin_step(action)
+        with pytest.raises(
+            RuntimeError, match='begin_step must be followed by end_step, got another'
+        ):
+            environment.begin_step(action)
+        assert (environment.end_step().step_type == 1).all()
+
+
 class Failing(catch.Catch):
     def __init__(self, seed):
         super().__init__(seed=seed)
