@@ -45,6 +45,9 @@ class Config(builder.AgentConfig):
     """Of half the squared difference of V-trace target and value."""
     entropy_cost: float = 0.01
     """Of the policy's entropy, which is raised."""
+    reward_scale: float = 1.0
+    """Factor of rewards, in learning only, before their transform. Values of 100 that
+    share a torso with the policy crowd it out; values about 1 to 10 do not."""
     reward_transform: Literal[
         'none', 'clip', 'tanh', 'asymmetric', 'asymmetric_paper'
     ] = 'none'
@@ -87,7 +90,7 @@ class Config(builder.AgentConfig):
             'variable_update_period',
         )
         checks.in_unit_interval(self, 'discount', 'lambda_')
-        checks.positive(self, 'learning_rate', 'optimizer_epsilon')
+        checks.positive(self, 'reward_scale', 'learning_rate', 'optimizer_epsilon')
         checks.not_negative(self, 'baseline_cost', 'entropy_cost')
         checks.positive_or_none(
             self,

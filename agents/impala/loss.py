@@ -73,9 +73,10 @@ def _targets(
     valid: tf.Tensor,
     config: impala_config.Config,
 ) -> vtrace.VTrace:
+    transform = rewards.TRANSFORMS[config.reward_transform]
     return vtrace.vtrace(
         log_rho if config.correction == 'vtrace' else tf.zeros_like(log_rho),
-        r_t=rewards.TRANSFORMS[config.reward_transform](rows.reward[1:]),
+        r_t=transform(config.reward_scale * rows.reward[1:]),
         discount_t=config.discount * rows.discount[1:],
         v_tm1=value[:-1],
         bootstrap_value=value[-1],

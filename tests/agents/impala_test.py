@@ -189,7 +189,7 @@ def transcribed_loss(made, sample, agent):
             ratio = np.exp(log_pi[t, action] - log_mu[t, action])
             if agent.correction == 'none':
                 ratio = 1.0
-            reward, gamma = rows.reward[b, t + 1], agent.discount
+            reward, gamma = agent.reward_scale * rows.reward[b, t + 1], agent.discount
             if agent.reward_transform == 'clip':
                 reward = min(max(reward, -1), 1)
             gamma *= rows.discount[b, t + 1]
@@ -222,6 +222,7 @@ DISCOUNTS = np.where(np.array(STEP_TYPES) == LAST, [[0.0], [1.0], [0.0], [1.0]],
     [
         {},
         {'correction': 'none', 'reward_transform': 'clip'},
+        {'reward_scale': 3.0, 'reward_transform': 'clip'},
         {'clip_rho': 2.0, 'clip_c': 0.7, 'clip_pg_rho': 1.5, 'lambda_': 0.9},
         {'baseline_cost': 0.0, 'entropy_cost': 0.3, 'discount': 0.8},
     ],
@@ -411,6 +412,7 @@ def test_a_run_in_one_thread_learns_each_unroll_once_and_resumes(tmp_path):
         ({'unroll_length': 0}, 'unroll_length must be >= 1, got 0'),
         ({'discount': 1.1}, r'discount must be in \[0, 1\], got 1.1'),
         ({'lambda_': -0.1}, r'lambda_ must be in \[0, 1\]'),
+        ({'reward_scale': 0.0}, 'reward_scale must be positive'),
         ({'clip_rho': 0.0}, 'clip_rho must be > 0 or None'),
         ({'entropy_cost': -1.0}, 'entropy_cost must be >= 0'),
         ({'learning_rate': float('nan')}, 'learning_rate must be positive'),
