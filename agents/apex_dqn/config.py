@@ -121,4 +121,13 @@ PAPER = Config(
     target_update_period=2_500,
 )
 
-PRESETS = {'default': Config(), 'paper': PAPER}
+# Balances CartPole-v1 within some 10,000 environment steps.
+CARTPOLE = Config(
+    n_step=5,
+    max_replay_size=100_000,
+    samples_per_insert=16.0,
+    hidden_sizes=(256, 256),
+    target_update_period=50,
+)
+
+PRESETS = {'default': Config(), 'paper': PAPER, 'cartpole': CARTPOLE}

@@ -19,10 +19,7 @@ from repertory.launch import experiment, launcher, local, program, run_folder
 
 _AGENTS = {
     ('apex_dqn', 'catch'): apex_dqn.Config(),
-    # As baselines/apex_dqn_cartpole.py, which chose these two for the task.
-    ('apex_dqn', 'cartpole'): apex_dqn.Config(
-        max_replay_size=50_000, learning_rate=5e-4
-    ),
+    ('apex_dqn', 'cartpole'): apex_dqn.CARTPOLE,
     ('impala', 'catch'): impala.Config(),
 }
 _RATES_AFTER_SECONDS = 5.0  # Of the first row: by then all is compiled.
