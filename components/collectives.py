@@ -7,9 +7,11 @@ packed into one vector, so that a learner step costs one all-reduce.
 from __future__ import annotations
 
 import contextlib
+import socket
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
 
 import tensorflow as tf
 from tensorflow.core.protobuf import tensorflow_server_pb2
@@ -22,6 +24,8 @@ from repertory.components import core, types
 
 _JOB = 'worker'
 _POLL_SECONDS = 1.0
+_START_SECONDS = 600.0
+_Answer = TypeVar('_Answer')
 # What TensorFlow raises of a collective that fails.
 LOST = (
     tf.errors.UnavailableError,
@@ -40,24 +44,34 @@ class Group:
 
     Each process is in one group in its life, of which all are started together. The
     ranks must call `broadcast` and `all_reduce` in the same order, and build graphs
-    that do in the same order. There is no time-out: while one rank waits for samples,
-    the others wait for it. One that is gone is not always noticed either: whoever
-    knows of it calls `abort`.
+    that do in the same order. One that is gone is not always noticed: whoever knows of
+    it calls `abort`.
 
     TensorFlow's gRPC servers listen on every interface of the machine, without
-    authentication.
+    authentication: see `repertory.replay.ports.keep_local`.
     """
 
-    def __init__(self, addresses: Sequence[str], rank: int):
-        """Starts this rank's server; before anything else is done with TensorFlow.
+    def __init__(
+        self,
+        addresses: Sequence[str],
+        rank: int,
+        wait: core.Wait = lambda reason, waited_seconds: None,
+        start_seconds: float = _START_SECONDS,
+    ):
+        """Starts this rank's server, and waits until those of the others are up.
+
+        To be called before anything else is done with TensorFlow.
 
         Args:
             addresses: `host:port` of each rank.
             rank: which of them this is; rank 0 leads.
+            wait: is called now and then while others are waited for.
+            start_seconds: until all must be up, and again until all must `broadcast`.
 
         Raises:
             ValueError: if `rank` is not one of them.
             RuntimeError: if TensorFlow is in use already.
+            TimeoutError: if one of the others does not come, naming it.
         """
         if not 0 <= rank < len(addresses):
             raise ValueError(
@@ -65,6 +79,8 @@ class Group:
                 f'{rank}.'
             )
         self.rank, self.size = rank, len(addresses)
+        self._addresses, self._wait = addresses, wait
+        self._start_seconds = start_seconds
         self._keys = 0
         eager = context.context()
         eager.configure_collective_ops(
@@ -84,6 +100,78 @@ class Group:
             )
         )
         eager.ensure_initialized()
+        self._await_servers()
+
+    @property
+    def others(self) -> str:
+        """The other ranks, in words."""
+        return self._name([i for i in range(self.size) if i != self.rank])
+
+    def _name(self, ranks: Sequence[int]) -> str:
+        return ', '.join(f'learner {i} at {self._addresses[i]}' for i in ranks)
+
+    def _await_servers(self) -> None:
+        begin = time.monotonic()
+        missing = list(range(self.size))
+        while missing := [i for i in missing if not _listens(self._addresses[i])]:
+            waited = time.monotonic() - begin
+            if waited > self._start_seconds:
+                raise TimeoutError(
+                    f'all {self.size} learners must start within '
+                    f'{self._start_seconds:g} s, got no answer from '
+                    f'{self._name(missing)}; see the log there, and start all at once.'
+                )
+            self._wait(f'the start of {self._name(missing)}', waited)
+            time.sleep(0.1)
+
+    def call(
+        self,
+        function: Callable[[], _Answer],
+        wait: core.Wait,
+        what: str,
+        seconds: float,
+    ) -> _Answer:
+        """Returns what `function` does, in which this rank waits for the others.
+
+        Args:
+            function: is called in a thread of its own, since nothing can be done in a
+                thread while a collective waits in it.
+            wait: is called about each second meanwhile, in the caller's thread.
+                `core.Stopped` from it is left to the next wait for samples: who leaves
+                an exchange leaves the others in it.
+            what: all ranks are to do, in words.
+            seconds: in which they must.
+
+        Raises:
+            TimeoutError: if they do not.
+            PeerLostError: if one of them is gone.
+        """
+        answers: list[_Answer] = []
+        errors: list[Exception] = []
+
+        def call() -> None:
+            try:
+                answers.append(function())
+            except Exception as error:  # Raised in the caller's thread.
+                errors.append(error)
+
+        begin, thread = time.monotonic(), threading.Thread(target=call, daemon=True)
+        thread.start()
+        thread.join(_POLL_SECONDS)
+        while thread.is_alive():
+            waited = time.monotonic() - begin
+            if waited > seconds:
+                raise TimeoutError(
+                    f'all {self.size} learners must {what} within {seconds:g} s, got '
+                    f'learner {self.rank} and not {self.others}; see the log there.'
+                )
+            with contextlib.suppress(core.Stopped):
+                wait(f'{self.others}, to {what}', waited)
+            thread.join(_POLL_SECONDS)
+        with self.errors():
+            if errors:
+                raise errors[0]
+        return answers[0]
 
     def all_reduce(
         self, tensors: Sequence[tf.Tensor], merge: str = 'Add'
@@ -147,13 +235,18 @@ class Group:
 
         Raises:
             PeerLostError: if another rank is gone.
+            TimeoutError: if another rank does not come.
         """
         # A sum with zeros, in which float32 and counts below 2^53 are exact.
-        values = [tf.cast(variable, tf.float64) for variable in variables]
+        parts = [tf.cast(variable, tf.float64) for variable in variables]
         if self.rank:
-            values = [tf.zeros_like(value) for value in values]
-        with self.errors(), tf.device('CPU:0'):
-            values = self.all_reduce(values)
+            parts = [tf.zeros_like(part) for part in parts]
+
+        def share() -> list[tf.Tensor]:
+            with tf.device('CPU:0'):
+                return self.all_reduce(parts)
+
+        values = self.call(share, self._wait, 'join', self._start_seconds)
         for variable, value in zip(variables, values, strict=True):
             variable.assign(tf.cast(value, variable.dtype))
 
@@ -180,96 +273,10 @@ class Group:
             raise self.lost(error) from error
 
 
-class JointSamples(Iterator[types.Sample]):
-    """The samples of one rank, of which all ranks take one each, or none does.
-
-    So all do the same number of learner steps: where one stops, all raise
-    `core.Stopped`. Of each batch `info.least_probability` is that of all ranks.
-    """
-
-    def __init__(
-        self,
-        samples: Iterator[types.Sample],
-        group: Group,
-        updates_per_call: int,
-        wait: core.Wait,
-    ):
-        """Takes no sample yet.
-
-        Args:
-            samples: of this rank, [updates_per_call, B, ...]; they may raise
-                `core.Stopped`.
-            group: of all ranks.
-            updates_per_call: the same on all ranks.
-            wait: is called about each second that other ranks are waited for, in the
-                caller's thread. `core.Stopped` from it is left to the next sample: who
-                leaves an exchange leaves the others in it.
-        """
-        self._samples = samples
-        self._group = group
-        self._wait = wait
-        self._nothing = tf.ones([updates_per_call], tf.float64)
-        self._agree = tf.function(self._exchange, autograph=False)
-        self._over = False
-
-    def __next__(self) -> types.Sample:
-        """Returns the next sample, once all ranks have theirs.
-
-        Raises:
-            core.Stopped: if one of them stops.
-            PeerLostError: if one of them is gone.
-        """
-        try:
-            sample = next(self._samples)
-        except core.Stopped:
-            self.stop()
-            raise
-        least = tf.reduce_min(sample.info.probability, axis=1)
-        stopped, least = self._ask(False, least)
-        if stopped:
-            self._over = True
-            raise core.Stopped('another learner stopped')
-        return sample._replace(info=sample.info._replace(least_probability=least))
-
-    def stop(self) -> None:
-        """Has all ranks stop, unless they have; waits until each knows.
-
-        Raises:
-            PeerLostError: if one of them is gone.
-        """
-        if not self._over:
-            self._over = True
-            self._ask(True, self._nothing)
-
-    def _ask(self, stops: bool, least: tf.Tensor) -> tuple[bool, tf.Tensor]:
-        answers: list[tuple[tf.Tensor, tf.Tensor]] = []
-        errors: list[Exception] = []
-
-        def ask() -> None:
-            try:
-                answers.append(
-                    self._agree(tf.constant(float(stops), tf.float64), least)
-                )
-            except Exception as error:  # Raised in the caller's thread.
-                errors.append(error)
-
-        # In a thread of its own, since nothing can be done while a collective waits.
-        begin, thread = time.monotonic(), threading.Thread(target=ask, daemon=True)
-        thread.start()
-        thread.join(_POLL_SECONDS)
-        while thread.is_alive():
-            with contextlib.suppress(core.Stopped):
-                self._wait('the other learners', time.monotonic() - begin)
-            thread.join(_POLL_SECONDS)
-        with self._group.errors():
-            if errors:
-                raise errors[0]
-        stopped, least = answers[0]
-        return bool(stopped), least
-
-    def _exchange(
-        self, stops: tf.Tensor, least: tf.Tensor
-    ) -> tuple[tf.Tensor, tf.Tensor]:
-        with tf.device('CPU:0'):
-            stops, least = self._group.all_reduce([stops, -least], merge='Max')
-        return stops > 0, -least
+def _listens(address: str) -> bool:
+    host, _, port = address.rpartition(':')
+    try:
+        socket.create_connection((host, int(port)), timeout=_POLL_SECONDS).close()
+    except OSError:
+        return False
+    return True

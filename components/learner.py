@@ -157,13 +157,13 @@ class SGDLearner(core.Learner):
         Metrics but loss and gradient norm, and priorities, are of a learner's own part.
 
         Raises:
-            RuntimeError: if it has begun to learn.
-            collectives.PeerLostError: if another learner is gone.
+            RuntimeError: if it has begun to learn, or has joined a group.
+            PeerLostError, TimeoutError: as `group.broadcast` does.
         """
-        if self._metric_names:
+        if self._metric_names or self._group is not None:
             raise RuntimeError(
-                'join must be called before the first step, got a learner at step '
-                f'{self._num_steps}; make a new one.'
+                'join must be called once and before the first step, got a second call '
+                f'or a learner at step {self._num_steps}; make a new one.'
             )
         self._group = group
         group.broadcast(list(self._named().values()))

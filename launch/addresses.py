@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterable
 
 import launchpad as lp
 from launchpad import address as lp_address
@@ -39,6 +40,11 @@ def is_free(port: int) -> bool:
     except OSError:
         return False
     return True
+
+
+def ports_of(addresses: Iterable[lp.Address]) -> list[int]:
+    """Returns the ports that addresses are bound to."""
+    return [int(address.resolve().rpartition(':')[2]) for address in addresses]
 
 
 class FixedAddress(lp_address.AbstractAddressBuilder):

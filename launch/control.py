@@ -71,8 +71,8 @@ class NodeControl:
         self._lease = leases.Lease(clock)
         self._counts: dict[str, float] = {}
         self._metrics: dict[str, Any] = {}
-        self._waits_for = ''
-        self._waited_at = 0.0
+        self._waits_for, self._waited_at = '', 0.0
+        self.lost: list[str] = []  # Roles that are gone, as last heard of.
         self._next_log = _FIRST_LOG_SECONDS
         self._done = self._closed = False
         self._failure: Exception | None = None
@@ -285,10 +285,10 @@ class NodeControl:
                 self._changed.notify_all()
             return
         with self._changed:
-            self._answered = number
-            self._last_answer = self._clock()
+            self._answered, self._last_answer = number, self._clock()
             self._lease.grant(answer['granted'], answer['exhausted'])
             self._phase, self._counts = answer['phase'], answer['counts']
+            self.lost = answer['lost']
             self._changed.notify_all()
 
     def _beat_for_ever(self) -> None:

@@ -94,7 +94,7 @@ class Coordinator:
 
         Returns:
             `phase`; `granted` steps; `exhausted`, whether no further ones will come;
-            and the `counts` of the whole run.
+            the `counts` of the whole run; and the roles that are `lost`.
         """
         with self._lock:
             now = self._clock()
@@ -117,6 +117,7 @@ class Coordinator:
                 'granted': granted,
                 'exhausted': granted < wanted,
                 'counts': self.counts(),
+                'lost': sorted(self._lost),
             }
 
     def request_stop(self, reason: str) -> None:
@@ -268,13 +269,12 @@ class Coordinator:
 
     def _phase_complete(self, now: float) -> bool:
         """Returns whether nobody is waited for; who is waited for too long is lost."""
-        group = {'drain': 'actor', 'save': 'learner'}.get(self._phase, 'evaluator')
-        if group == 'evaluator' and not self._evaluate_finally:
+        if self._phase == 'final_evaluation' and not self._evaluate_finally:
             return True
         missing = {
             role
             for role in self._roles
-            if progress.group_of(role) == group and not self._did_its_part(role)
+            if progress.ends_in(role) == self._phase and not self._did_its_part(role)
         }
         late = {role: text for role, text in self._late(now).items() if role in missing}
         in_phase = now - self._phase_begin

@@ -12,13 +12,16 @@ import pickle
 import signal
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from repertory.launch import supervisor
+from repertory.replay import ports
 
 _PR_SET_PDEATHSIG = 1
 
+# Ports of the node that only its own machine is to reach.
+PORTS_VARIABLE = 'REPERTORY_LOCAL_PORTS'
 
 # Variables for the process of any node.
 VARIABLES = {
@@ -26,6 +29,11 @@ VARIABLES = {
     'PYTHONFAULTHANDLER': '1',  # Says where a segmentation fault was.
     'TF_CPP_MIN_LOG_LEVEL': os.environ.get('TF_CPP_MIN_LOG_LEVEL', '2'),
 }
+
+
+def keep_local(numbers: Iterable[int]) -> dict[str, str]:
+    """Returns the variables that have `main` close ports to other machines."""
+    return {PORTS_VARIABLE: ','.join(map(str, numbers))}
 
 
 def make_job(function: Callable[[], Any], name: str) -> bytes:
@@ -85,6 +93,8 @@ def main(job_path: str) -> None:
     logging.basicConfig(
         level=logging.INFO, format='%(asctime)s %(levelname)s %(name)s: %(message)s'
     )
+    local = os.environ.get(PORTS_VARIABLE, '').split(',')
+    ports.keep_local_soon([int(port) for port in local if port])
     path, name, pickled = pickle.loads(pathlib.Path(job_path).read_bytes())
     sys.path.extend(entry for entry in path if entry not in sys.path)
     try:

@@ -23,6 +23,7 @@ class KeptNode:
         report: Callable[[str, str, str], None],
         clock: Callable[[], float] = time.monotonic,
         others: list[KeptNode] | None = None,
+        ends: Callable[[], bool] = lambda: False,
     ):
         """Does not start it yet.
 
@@ -34,6 +35,8 @@ class KeptNode:
             clock: seconds, for tests.
             others: of its group, which are started again with it, on one budget, where
                 the policy says so; it is appended.
+            ends: whether the program begins to end: then each is started again alone,
+                for what the others still do, as saving, is not to be lost.
         """
         self.name = node.name
         self.roles = node.roles
@@ -47,6 +50,7 @@ class KeptNode:
             else self._group[0]._budget
         )
         self._is_over = is_over
+        self._ends = ends
         self._report = report
         self._clock = clock
         self._start_at: float | None = None
@@ -78,7 +82,8 @@ class KeptNode:
             self._report(self.name, outcome, 'it fails too often: the run ends')
             return outcome
         self._report(self.name, outcome, f'starts again in {delay:g} s, {self._budget}')
-        for kept in self._group:
+        alone = len(self._group) > 1 and self._ends()
+        for kept in [self] if alone else self._group:
             kept._start_at = self._clock() + delay
             if kept is not self:
                 kept._node.kill()

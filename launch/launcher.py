@@ -188,11 +188,18 @@ class Run:
         if group not in self._restarts:
             return node
         policy, others = self._restarts[group], self._kept.setdefault(group, [])
-        return keeping.KeptNode(node, policy, self.is_over, self.report, others=others)
+        return keeping.KeptNode(
+            node, policy, self.is_over, self.report, others=others, ends=self.ends
+        )
 
     def is_over(self) -> bool:
         """Whether what fails now is not to be started again."""
         return self._finishing or self._forced or COORDINATOR in self._ended
+
+    def ends(self) -> bool:
+        """Whether the coordinator says that the program ends."""
+        status = self._call('status')
+        return bool(status) and status['phase'] != 'run'
 
     def report(self, name: str, outcome: str, consequence: str) -> None:
         """Tells the user of a failure that need not end the program."""
@@ -258,17 +265,17 @@ class Run:
             if not self._call('request_stop', requests[0]):
                 self._terminate_at = time.monotonic()
 
-    def _call(self, method: str, *arguments: str) -> bool:
-        """Calls the coordinator; returns whether it answers."""
+    def _call(self, method: str, *arguments: str) -> Any:
+        """Returns what the coordinator answers, or True; False if it does not."""
         if self._coordinator is None or COORDINATOR in self._ended:
             return False
         try:
             # Where it is now: it may have moved.
-            getattr(self._coordinator.dereference(), method)(*arguments)
+            answer = getattr(self._coordinator.dereference(), method)(*arguments)
         except Exception as error:  # Courier's own type, for anything at all.
             _logger.warning('The coordinator does not answer: %s', error)
             return False
-        return True
+        return True if answer is None else answer
 
     def _give(self, seconds: float) -> None:
         self._kill_at = min(self._kill_at, time.monotonic() + seconds)

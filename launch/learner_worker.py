@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from repertory.components import checkpointing, collectives, core, types
+from repertory.components import checkpointing, collectives, core, joint_samples, types
 from repertory.launch import control as control_lib
 from repertory.launch import experiment as experiment_lib
 from repertory.launch import run_folder, workers
@@ -33,7 +33,7 @@ class LearnerWorker(core.VariableSource):
         logger: core.Logger,
         folder: run_folder.RunFolder,
         experiment: experiment_lib.ExperimentConfig,
-        joint: collectives.JointSamples | None = None,
+        joint: joint_samples.JointSamples | None = None,
     ):
         """With `joint` it leads others, which take their samples when it does."""
         self.learner = learner
@@ -170,6 +170,24 @@ class Follower:
         self._learner.close()
         if isinstance(self._samples, prefetching.Prefetcher):
             self._samples.close()
+
+
+def join(
+    learner: core.Learner,
+    group: collectives.Group | None,
+    control: control_lib.NodeControl,
+) -> None:
+    """Has `learner` learn as one with the others of `group`, unless the run ends.
+
+    Raises:
+        as `SGDLearner.join` does.
+    """
+    if group is None:
+        return
+    try:
+        learner.join(group)
+    except collectives.PeerLostError as error:
+        _await_end(control, error)
 
 
 def _await_end(

@@ -13,12 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 import launchpad as lp
 
+from repertory.components import core
+from repertory.launch import control as control_lib
 from repertory.launch import nodes, progress, remote
 
 if TYPE_CHECKING:
     from repertory.components import collectives
 
-_WATCH_SECONDS = 0.5
+_WATCH_SECONDS = 0.1
+_LEAVE_SECONDS = 10.0  # For the step that all do when the run begins to end.
 
 
 class LearnerNode:
@@ -41,7 +44,8 @@ class LearnerNode:
             coordinator: of the run.
         """
         nodes.configure('learner', plan, 0 if meeting else None)
-        group = _meet(meeting, 0, coordinator)
+        self._control = nodes.make_control('learner', coordinator)
+        group = _meet(meeting, 0, self._control)
         from repertory.launch import learning
 
         resolved = [address.resolve() for address in addresses]
@@ -51,7 +55,6 @@ class LearnerNode:
                 nodes.Replay(plan, f'replay_{index}', address, coordinator)
                 for index, address in enumerate(resolved)
             ]
-        self._control = nodes.make_control('learner', coordinator)
         self._worker = learning.build_learner(
             plan.experiment,
             plan.topology,
@@ -85,39 +88,62 @@ def run_follower(
 ) -> None:
     """Runs the learner of `rank` > 0; see `LearnerNode`."""
     nodes.configure('learner', plan, rank)
-    group = _meet(meeting, rank, coordinator)
-    assert group is not None  # There are two or more.
-    from repertory.launch import learning
-
-    resolved = [address.resolve() for address in addresses]
     with nodes.make_control(f'learner_{rank}', coordinator) as control:
+        group = _meet(meeting, rank, control)
+        if group is None:
+            control.done()
+            control.wait_until('exit')
+            return
+        from repertory.launch import learning
+
+        resolved = [address.resolve() for address in addresses]
         learning.build_follower(
             plan.experiment, plan.topology, resolved, control, group
         ).run()
 
 
 def _meet(
-    meeting: Sequence[lp.Address], rank: int, coordinator: Any
+    meeting: Sequence[lp.Address], rank: int, control: control_lib.NodeControl
 ) -> collectives.Group | None:
-    """Returns the group of all learners, before TensorFlow is used; None for one."""
-    if not meeting:
+    """Returns the group of all learners, before TensorFlow is used.
+
+    None where there is one, and where the run ends: as for one that is started again
+    then, for whom the others need not be.
+
+    Raises:
+        TimeoutError: if another learner does not come.
+    """
+    while meeting and not control.counts and not control.stopping:
+        time.sleep(_WATCH_SECONDS)  # The first answer is on its way.
+    if not meeting or control.stopping:
         return None
     from repertory.components import collectives
 
-    group = collectives.Group([address.resolve() for address in meeting], rank)
-    threading.Thread(target=_watch, args=(group, coordinator), daemon=True).start()
+    where = [address.resolve() for address in meeting]
+    try:
+        group = collectives.Group(where, rank, control.wait)
+    except core.Stopped:
+        return None
+    threading.Thread(target=_watch, args=(group, control), daemon=True).start()
     return group
 
 
-def _watch(group: collectives.Group, coordinator: Any) -> None:
-    """Ends the waits for other learners once one of them is lost."""
-    while True:
-        time.sleep(_WATCH_SECONDS)
-        try:
-            status = coordinator.status()
-        except Exception:  # Courier's own type, where the coordinator is gone.
-            continue
-        gone = [role for role in status['lost'] if progress.group_of(role) == 'learner']
-        if gone:
-            group.abort(f'{", ".join(gone)} is gone')
-            return
+def _watch(group: collectives.Group, control: control_lib.NodeControl) -> None:
+    """Ends the waits for other learners once they are in vain.
+
+    That is once one of them is lost, or some seconds after the run began to end: one
+    that was started again then does not come back to this group.
+    """
+    end, reason = float('inf'), 'the run ends'
+    try:
+        while time.monotonic() < end:
+            time.sleep(_WATCH_SECONDS)
+            lost = [r for r in control.lost if progress.group_of(r) == 'learner']
+            if lost:
+                reason = f'{", ".join(lost)} is gone'
+                break
+            if control.stopping:
+                end = min(end, time.monotonic() + _LEAVE_SECONDS)
+    except RuntimeError as error:  # The coordinator is gone.
+        reason = str(error)
+    group.abort(reason)

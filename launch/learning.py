@@ -10,7 +10,13 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 
-from repertory.components import checkpointing, collectives, core, loggers
+from repertory.components import (
+    checkpointing,
+    collectives,
+    core,
+    joint_samples,
+    loggers,
+)
 from repertory.launch import control as control_lib
 from repertory.launch import experiment as experiment_lib
 from repertory.launch import exporting, learner_worker, records, run_folder, wiring
@@ -32,10 +38,12 @@ def build_learner(
     """Returns the learner, connected to the replay servers, restored if resumed.
 
     With `group` it is the first of those that learn as one, and waits for the others.
+    Without, of several, it learns nothing: the run ends.
 
     Raises:
         ValueError: if a checkpoint or a saved replay does not fit.
-        collectives.PeerLostError: if another learner is gone.
+        collectives.PeerLostError: if another learner is gone, and the run goes on.
+        TimeoutError: if another learner does not come.
     """
 
     def wait(reason: str, waited_seconds: float) -> None:
@@ -47,8 +55,7 @@ def build_learner(
     folder = run_folder.RunFolder(run_dir)
     if resume:
         restore(learner, folder)
-    if group is not None:
-        learner.join(group)
+    learner_worker.join(learner, group, control)
     _show_config(experiment, folder)
     # An exported policy acts in any number of lanes.
     role = dataclasses.replace(
@@ -86,11 +93,12 @@ def build_follower(
     """Returns a learner of `group` after the first; waits for the others.
 
     Raises:
-        collectives.PeerLostError: if another learner is gone.
+        collectives.PeerLostError: if another learner is gone, and the run goes on.
+        TimeoutError: if another learner does not come.
     """
     taken = _Samples(experiment, topology, replay_addresses, control.wait, True, group)
     learner = taken.make_learner()
-    learner.join(group)
+    learner_worker.join(learner, group, control)
     return learner_worker.Follower(learner, taken.samples, control)
 
 
@@ -136,7 +144,7 @@ class _Samples:
         )
         self.joint = None
         if group is not None:
-            self.joint = collectives.JointSamples(
+            self.joint = joint_samples.JointSamples(
                 self.samples, group, self.updates_per_call, wait
             )
 

@@ -22,7 +22,7 @@ from repertory.launch import (
 from repertory.launch import control as control_lib
 from repertory.launch import coordinator as coordinator_lib
 from repertory.launch import experiment as experiment_lib
-from repertory.replay import budget
+from repertory.replay import budget, ports
 
 
 @dataclasses.dataclass(frozen=True)
@@ -111,6 +111,7 @@ def run_experiment(
             experiment, topology, None, folder.path, resume, limited=False
         ) as replay,
     ):
+        ports.keep_local_soon([replay.port])
         run = _Run(experiment, topology, folder, coordinator, replay, resume)
         try:
             run.until_the_end()

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import launchpad as lp
 
-from repertory.launch import binding, entry, supervisor
+from repertory.launch import addresses, binding, entry, supervisor
 
 
 def make_nodes(
@@ -19,7 +19,8 @@ def make_nodes(
     """Returns the nodes of `program`, ready to start.
 
     Args:
-        program: its addresses are bound to free ports of this machine.
+        program: its addresses are bound to free ports of this machine, which what
+            other machines send does not reach.
         log_dir: takes a log a node, `<name>.log`.
         environments: variables for the processes of a group, by group.
         watcher: is told the nodes' news, and says what stands for each.
@@ -30,7 +31,8 @@ def make_nodes(
     binding.prepare(program, lp.LaunchType.LOCAL_MULTI_PROCESSING, entry.Stopper())
     children: list[binding.Node] = []
     for name, group, node in binding.named_nodes(program):
-        environment = {**entry.VARIABLES, **environments.get(group, {})}
+        local = entry.keep_local(addresses.ports_of(node.addresses))
+        environment = {**entry.VARIABLES, **local, **environments.get(group, {})}
         child = supervisor.ChildProcess(
             name,
             binding.roles_of(name, node),

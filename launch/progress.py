@@ -14,9 +14,9 @@ from typing import Any
 from repertory.launch import experiment as experiment_lib
 
 # In this order; none is gone back to.
-# run: all work.  drain: actors stop, flush and close.  save: the learner writes its
-# last checkpoint.  final_evaluation: the evaluator runs the last parameters.
-# exit: everybody returns.
+# run: all work.  drain: actors, and learners after the first, stop, flush and close.
+# save: the learner writes its last checkpoint.  final_evaluation: the evaluator runs
+# the last parameters.  exit: everybody returns.
 PHASES = 'run', 'drain', 'save', 'final_evaluation', 'exit'
 
 _WINDOW_SECONDS = 15.0
@@ -26,6 +26,18 @@ def group_of(role: str) -> str:
     """Returns `actor` for `actor_3`, and `learner` for itself."""
     head, _, tail = role.rpartition('_')
     return head if head and tail.isdigit() else role
+
+
+def ends_in(role: str) -> str:
+    """Returns the phase that waits until `role` has done its part; '' for none.
+
+    A learner after the first does so before that one saves: the priorities that it
+    writes back are to be in the replay that is saved.
+    """
+    if role == 'learner':
+        return 'save'
+    ends = {'actor': 'drain', 'learner': 'drain', 'evaluator': 'final_evaluation'}
+    return ends.get(group_of(role), '')
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -207,6 +207,8 @@ class RayNode:
         environment = {
             **entry.VARIABLES,
             'no_grpc_proxy': ','.join(sorted({'localhost', '127.0.0.1', *ips})),
+            # Of a cluster of this machine alone.
+            **(entry.keep_local(self._ports) if ips == {'127.0.0.1'} else {}),
             **self._environment,
         }
         self._polling = self._host.start.remote(job, environment, self._attempts)

@@ -46,7 +46,8 @@ class RestartPolicy:
 class TogetherPolicy(RestartPolicy):
     """The same for a group none of whose nodes can go on without the others.
 
-    Where one fails, all of them are ended and started again; it counts once.
+    Where one fails, all of them are ended and started again; it counts once. Where the
+    program ends already, the others are left to end, and it is started again alone.
     """
 
 

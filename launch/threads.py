@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 import launchpad as lp
 from launchpad.launch import worker_manager
 
-from repertory.launch import binding, quiet
+from repertory.launch import addresses, binding, quiet
+from repertory.replay import ports
 
 
 class _StopEvent:
@@ -90,6 +91,8 @@ def make_nodes(
                 'own; launch processes.'
             )
     binding.prepare(program, lp.LaunchType.LOCAL_MULTI_THREADING, stop)
+    for node in program.get_all_nodes():
+        ports.keep_local_soon(addresses.ports_of(node.addresses))
     return [
         _ThreadNode(
             name,

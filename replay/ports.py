@@ -1,8 +1,23 @@
-"""Looks whether a port is free; no TensorFlow is imported here."""
+"""Whether a port is free, and who may reach it; no TensorFlow is imported here."""
 
 from __future__ import annotations
 
+import ctypes
+import logging
+import os
 import socket
+import stat
+import struct
+import threading
+import time
+from collections.abc import Sequence
+
+_SO_ATTACH_FILTER = 26
+_INTERFACE = 0xFFFFF008  # Where a filter finds the number of the network interface.
+_SOON_SECONDS = 0.05
+_FOR_LONG_SECONDS = 1.0
+
+_logger = logging.getLogger(__name__)
 
 
 def bind(port: int) -> socket.socket:
@@ -23,3 +38,78 @@ def bind(port: int) -> socket.socket:
         probe.close()
         raise
     return probe
+
+
+def keep_local(port: int) -> bool:
+    """Has what listens on `port` in this process drop what other machines send.
+
+    Reverb, Courier and TensorFlow listen on every interface, and cannot be told not
+    to. A filter of the kernel, which needs no rights, lets pass what comes by the
+    loopback interface: all that is sent within the machine, to whatever address of it.
+    What is connected already stays so.
+
+    Returns:
+        Whether something listens there.
+
+    Raises:
+        OSError: if the kernel does not take the filter.
+    """
+    found = False
+    for name in os.listdir('/proc/self/fd'):
+        try:
+            if not stat.S_ISSOCK(os.fstat(int(name)).st_mode):
+                continue
+            copy = socket.socket(fileno=os.dup(int(name)))
+        except OSError:
+            continue  # It was closed meanwhile.
+        with copy:
+            if _listens(copy, port):
+                _drop_others(copy)
+                found = True
+    return found
+
+
+def keep_local_soon(ports: Sequence[int]) -> None:
+    """Does as `keep_local` for each of `ports`, once something listens there."""
+    if ports:
+        threading.Thread(target=_keep_local, args=(ports,), daemon=True).start()
+
+
+def _keep_local(ports: Sequence[int]) -> None:
+    begin, left = time.monotonic(), list(ports)
+    try:
+        while left := [port for port in left if not keep_local(port)]:
+            is_late = time.monotonic() - begin > 60
+            time.sleep(_FOR_LONG_SECONDS if is_late else _SOON_SECONDS)
+    except OSError as error:
+        _logger.warning(
+            'Ports %s may be reached by other machines: the kernel takes no filter '
+            '(%s). Let a firewall close them.',
+            ', '.join(map(str, left)),
+            error,
+        )
+
+
+def _listens(server: socket.socket, port: int) -> bool:
+    return (
+        server.family in (socket.AF_INET, socket.AF_INET6)
+        and server.type == socket.SOCK_STREAM
+        and server.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN) == 1
+        and server.getsockname()[1] == port
+    )
+
+
+def _drop_others(server: socket.socket) -> None:
+    loopback = socket.if_nametoindex('lo')
+    program = b''.join(
+        struct.pack('HBBI', *instruction)
+        for instruction in (
+            (0x20, 0, 0, _INTERFACE),  # Load the number of the interface.
+            (0x15, 0, 1, loopback),  # If it is another one, skip an instruction.
+            (0x06, 0, 0, 0xFFFFFFFF),  # Let all of it pass.
+            (0x06, 0, 0, 0),  # Let none of it.
+        )
+    )
+    code = ctypes.create_string_buffer(program, len(program))
+    header = struct.pack('HP', len(program) // 8, ctypes.addressof(code))
+    server.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, header)

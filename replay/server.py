@@ -24,7 +24,7 @@ class ReplayServer:
     """Serves tables until it is stopped; a context manager.
 
     Reverb listens on every interface and has neither passwords nor encryption: on a
-    machine that others reach, a firewall has to close the port.
+    machine that others reach, `ports.keep_local` or a firewall has to close the port.
 
     Args:
         table_specs: the tables; names must differ.

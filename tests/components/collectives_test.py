@@ -5,6 +5,7 @@ import sys
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from repertory.components import collectives
 from repertory.launch import addresses
@@ -83,16 +84,80 @@ def test_a_nan_on_one_rank_stops_all_before_they_change(results):
         assert rank['nan/steps'] == 0 and rank['nan/change'] == 0
 
 
-def test_a_wait_for_one_that_is_gone_can_be_ended():
+def printed(function):
+    """Returns the addresses that a rank of its own process was given, and its lines."""
     where = [f'localhost:{addresses.free_port()}' for _ in range(2)]
-    code = f'from tests.components import ranks; ranks.wait_alone({where})'
+    code = f'from tests.components import ranks; ranks.{function}({where})'
     done = subprocess.run(
         [sys.executable, '-c', code], capture_output=True, text=True, timeout=120
     )
-    assert done.stdout.startswith('learner 0 of 2 lost the others: '), done.stderr
-    assert 'learner_1 is gone' in done.stdout
+    assert done.stdout, done.stderr
+    return where, done.stdout.splitlines()
 
 
-def test_a_rank_without_an_address_is_refused():
-    with pytest.raises(ValueError, match=r'rank must be in \[0, 2\), .* got 2'):
-        collectives.Group(['localhost:1', 'localhost:2'], 2)
+def test_a_wait_for_one_that_is_gone_can_be_ended():
+    _, [line] = printed('wait_alone')
+    assert line.startswith('learner 0 of 2 lost the others: ')
+    assert 'learner_1 is gone' in line
+
+
+def test_one_that_never_starts_is_named():
+    where, lines = printed('wait_in_vain')
+    assert lines == [
+        'all 2 learners must start within 1.5 s, got no answer from learner 1 at '
+        f'{where[1]}; see the log there, and start all at once.',
+        f'the start of learner 1 at {where[1]}',
+    ]
+
+
+def test_one_that_does_not_join_or_learn_is_named():
+    where, lines = printed('wait_for_one_that_hangs')
+    for what in 'join', 'take the next step':
+        assert lines.pop(0) == (
+            f'all 2 learners must {what} within 2.5 s, got learner 0 and not learner 1 '
+            f'at {where[1]}; see the log there.'
+        )
+        assert lines.pop(0) == f'learner 1 at {where[1]}, to {what}'
+
+
+@pytest.mark.parametrize('rank', [-1, 2])
+def test_a_rank_without_an_address_is_refused(rank):
+    with pytest.raises(ValueError, match=rf'rank must be in \[0, 2\), .* got {rank}'):
+        collectives.Group(['localhost:1', 'localhost:2'], rank)
+
+
+def test_a_group_comes_before_all_else_that_is_done_with_tensorflow():
+    tf.zeros([1])
+    with pytest.raises(RuntimeError, match='must be configured at program startup'):
+        collectives.Group(['localhost:1', 'localhost:2'], 0)
+
+
+class Group:
+    """One that broadcasts nothing."""
+
+    rank, size = 0, 2
+
+    def broadcast(self, variables):
+        pass
+
+
+def test_a_learner_joins_once_and_before_it_learns():
+    case = ranks.cases()['apex_dqn']
+    joined, *_ = case.make(0, iter(()))
+    joined.join(Group())
+    learned, *_ = case.make(0, iter([case.sample(0)]))
+    learned.step()
+    for made, step in (joined, 0), (learned, ranks.UPDATES):
+        with pytest.raises(
+            RuntimeError, match=f'join must be called once and .* at step {step}; make'
+        ):
+            made.join(Group())
+
+
+def test_a_tensor_of_unknown_shape_cannot_be_reduced():
+    @tf.function(input_signature=[tf.TensorSpec([None])])
+    def reduce(tensor):
+        return collectives.Group.all_reduce(Group(), [tensor])
+
+    with pytest.raises(ValueError, match=r'tensors must have known shapes, got \(None'):
+        reduce(tf.zeros([3]))

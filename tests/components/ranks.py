@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+import socket
 import sys
 import threading
 
@@ -20,7 +21,15 @@ from repertory.agents.apex_dqn import loss as apex_dqn_loss
 from repertory.agents.impala import builder as impala
 from repertory.agents.impala import config as impala_config
 from repertory.agents.impala import loss as impala_loss
-from repertory.components import collectives, core, learner, optimizers, specs, types
+from repertory.components import (
+    collectives,
+    core,
+    joint_samples,
+    learner,
+    optimizers,
+    specs,
+    types,
+)
 
 SIZE, BATCH, UPDATES, CALLS = 2, 8, 2, 10
 ACTIONS = 3
@@ -190,7 +199,8 @@ def run(case, seed, samples, group=None, calls=CALLS):
 
 
 def _wait(reason, waited_seconds):
-    assert reason == 'the other learners' and waited_seconds < 100
+    assert reason.startswith('learner ') and reason.endswith(', to take the next step')
+    assert waited_seconds < 100
 
 
 def _until_stopped(rank):
@@ -202,7 +212,7 @@ def _until_stopped(rank):
 
 def stop_together(case, rank, group):
     """Returns the steps that this rank did until one of them stopped."""
-    joint = collectives.JointSamples(_until_stopped(rank), group, UPDATES, _wait)
+    joint = joint_samples.JointSamples(_until_stopped(rank), group, UPDATES, _wait)
     made, *_ = case.make(0, joint)
     made.join(group)
     try:
@@ -221,7 +231,7 @@ def fail_on_one(case, rank, group):
         reward[0, 0] = np.nan
         sample = sample._replace(data=sample.data._replace(reward=tf.constant(reward)))
     made, variables, _ = case.make(
-        0, collectives.JointSamples(iter([sample]), group, UPDATES, _wait)
+        0, joint_samples.JointSamples(iter([sample]), group, UPDATES, _wait)
     )
     made.join(group)
     before = [v.numpy() for v in variables]
@@ -235,12 +245,54 @@ def fail_on_one(case, rank, group):
 
 def wait_alone(addresses):
     """Prints what a rank raises that waits for others until it is told of a loss."""
-    group = collectives.Group(addresses, 0)
-    threading.Timer(1.0, group.abort, ['learner_1 is gone']).start()
+    with listening(addresses[1]):
+        group = collectives.Group(addresses, 0)
+        threading.Timer(1.0, group.abort, ['learner_1 is gone']).start()
+        try:
+            group.broadcast([tf.Variable(tf.zeros([3]))])
+        except collectives.PeerLostError as error:
+            print(error)
+
+
+def listening(address):
+    """Returns a socket that stands for the server of another rank, and says nothing."""
+    host, _, port = address.partition(':')
+    return socket.create_server((host, int(port)))
+
+
+def wait_in_vain(addresses):
+    """Prints what a rank raises for whom nobody comes, and what it waited for."""
+    waits = []
+
+    def wait(reason, waited_seconds):
+        waits.append(reason)
+
     try:
-        group.broadcast([tf.Variable(tf.zeros([3]))])
-    except collectives.PeerLostError as error:
+        collectives.Group(addresses, 0, wait, start_seconds=1.5)
+    except TimeoutError as error:
         print(error)
+    print(waits[-1])
+
+
+def wait_for_one_that_hangs(addresses):
+    """Prints what a rank raises where another one is up, and does nothing."""
+    waits = []
+
+    def wait(reason, waited_seconds):
+        waits.append(reason)
+
+    case = cases()['apex_dqn']
+    with listening(addresses[1]):
+        group = collectives.Group(addresses, 0, wait, start_seconds=2.5)
+        joint = joint_samples.JointSamples(
+            iter([case.sample(0)]), group, UPDATES, wait, patience_seconds=2.5
+        )
+        for call in lambda: case.make(0, joint)[0].join(group), lambda: next(joint):
+            try:
+                call()
+            except TimeoutError as error:
+                print(error)
+            print(waits[-1])
 
 
 def main(rank, addresses, path):
@@ -248,7 +300,7 @@ def main(rank, addresses, path):
     results = {}
     for name, case in cases().items():
         samples = (part_of(case.sample(call), rank) for call in range(CALLS))
-        joint = collectives.JointSamples(samples, group, UPDATES, _wait)
+        joint = joint_samples.JointSamples(samples, group, UPDATES, _wait)
         # Seeds differ: what ranks begin with is rank 0's.
         found = run(case, rank, joint, group)
         results.update({f'{name}/{key}': value for key, value in found.items()})

@@ -147,6 +147,26 @@ def test_the_death_of_one_ends_the_run_and_is_named(tmp_path, victim):
     assert (saved is not None) == (victim == 'learner_1')
 
 
+def test_a_follower_that_dies_when_the_run_ends_costs_no_checkpoint(tmp_path):
+    """With restarts, of which the first learner must not be one: it is to save."""
+    with Run(tmp_path, restart=('learner',), max_learner_steps=10**6) as running:
+        running.wait_for_steps(400)
+        before = running.pids()
+        os.kill(before['learner'], signal.SIGSTOP)  # Until the other one is dead.
+        steps = running.counts()['learner_steps']
+        running.stop()
+        running.wait_for(lambda: running.status()['phase'] == 'drain')
+        os.kill(before['learner_1'], signal.SIGKILL)
+        begin = time.monotonic()
+        running.wait_for(lambda: running.pids()['learner_1'] != before['learner_1'])
+        os.kill(before['learner'], signal.SIGCONT)
+        assert running.wait(timeout=90) == launcher.Result(0)
+        print(f'\nlearner_1 killed: ended after {time.monotonic() - begin:.1f} s')
+        assert running.pids()['learner'] == before['learner']
+    saved = checkpointing.load(checkpointing.latest(tmp_path / 'checkpoints'))
+    assert saved.arrays['steps'] >= steps
+
+
 def test_learners_that_may_restart_do_so_together(tmp_path):
     with Run(
         tmp_path,

@@ -130,7 +130,8 @@ class Hanging:
         self.calls += 1
         if self.calls > 1:
             self.over.wait(20)
-        return {'phase': 'run', 'granted': 0, 'exhausted': False, 'counts': {'a': 1}}
+        answer = {'phase': 'run', 'granted': 0, 'exhausted': False, 'lost': []}
+        return {**answer, 'counts': {'a': 1}}
 
 
 def test_who_is_asked_to_stop_ends_without_a_coordinator_that_is_gone():

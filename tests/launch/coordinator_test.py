@@ -121,6 +121,25 @@ def test_phases_follow_when_everybody_is_done():
     assert coordinator.finished
 
 
+def test_the_first_learner_saves_once_the_others_have_written_back():
+    roles = 'actor_0', 'learner', 'learner_1'
+    coordinator = make(roles=roles, actor_steps=10)
+    for role in roles:
+        coordinator.heartbeat(role)
+    coordinator.request_stop('test')
+    assert coordinator.heartbeat('actor_0', done=True)['phase'] == 'drain'
+    assert coordinator.heartbeat('learner')['phase'] == 'drain'
+    assert coordinator.heartbeat('learner_1', done=True)['phase'] == 'save'
+    assert coordinator.heartbeat('learner', done=True)['phase'] == 'exit'
+
+
+def test_all_hear_who_is_lost():
+    coordinator = make(roles=('learner', 'learner_1'), actor_steps=10)
+    assert coordinator.heartbeat('learner')['lost'] == []
+    coordinator.lose('learner_1', 'was killed')
+    assert coordinator.heartbeat('learner')['lost'] == ['learner_1']
+
+
 def test_a_requested_stop_skips_the_final_evaluation():
     roles = 'actor_0', 'learner', 'evaluator'
     coordinator = make(roles=roles, actor_steps=10)

@@ -139,6 +139,29 @@ def test_nodes_of_a_kind_start_again_together_on_one_budget():
     assert 'again' in poll_until(6)
 
 
+def test_when_the_program_ends_one_of_a_group_starts_again_alone():
+    ends, clock, others = [], Clock(), []
+    fakes = Fake(None), Fake('was killed', None)
+    nodes = [
+        keeping.KeptNode(
+            fake,
+            restarts.TogetherPolicy(backoff_seconds=0),
+            lambda: False,
+            lambda *report: None,
+            clock,
+            others,
+            lambda: bool(ends),
+        )
+        for fake in fakes
+    ]
+    for node in nodes:
+        node.start()
+    ends.append(True)
+    for clock.now in 1, 2:
+        assert [node.poll() for node in nodes] == [None, None]
+    assert not fakes[0].asked and [fake.starts for fake in fakes] == [1, 2]
+
+
 def test_a_node_that_ends_well_stays_ended():
     fake = Fake('')
     node, reports = keep(fake, Clock())
