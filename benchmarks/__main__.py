@@ -44,11 +44,11 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     add('--quick', action='store_true', help='1 pair of 2 s, written to build/')
     add('--agent', nargs='+', choices=harness.AGENTS, default=harness.AGENTS)
     add('--frames', action='store_true', help="observations of Atari's shapes")
-    add('--units', type=int, default=64, help='of recurrent networks on Catch')
-    add('--lanes', type=int, default=16, help='of our actors')
+    add('--units', type=int, help='of recurrent networks on Catch')
+    add('--lanes', type=int, help='of our actors')
     add('--data', nargs='+', choices=('memory', 'replay'), default=('memory', 'replay'))
-    add('--items', type=int, default=1_000, help='that a learner has to sample')
-    add('--updates-per-call', type=int, default=4, help='of ours')
+    add('--items', type=int, help='that a learner has to sample')
+    add('--updates-per-call', type=int, help='of ours')
     add(
         '--task',
         nargs='+',
@@ -56,11 +56,13 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
         default=('catch', 'cartpole'),
     )
     add('--launch', nargs='+', choices=_LAUNCHES, default=_LAUNCHES, help='of ours')
+    add('--limit-seconds', type=float, default=180.0, help='of a whole run')
     add('--pairs', type=int, default=3)
     add('--seconds', type=float, default=8.0)
     add('--warm-up-seconds', type=float, default=2.0)
     add('--seed', type=int, default=0)
     add('--results', type=pathlib.Path, default=records.RESULTS)
+    parser.set_defaults(**harness.DEFAULTS)
     args = parser.parse_args(arguments)
     unknown = sorted(set(args.names) - set(NAMES))
     if unknown:
@@ -71,6 +73,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
         args.agent = tuple(name for name in harness.AGENTS if name != 'd4pg')
     if args.quick:
         args.pairs, args.seconds, args.warm_up_seconds = 1, 2.0, 1.0
+        args.limit_seconds = min(args.limit_seconds, 30.0)
         args.results = records.ROOT / 'build' / 'benchmarks'
     return args
 

@@ -34,6 +34,7 @@ def run(args: argparse.Namespace, subcommand: str = 'act') -> list[dict]:
 
         part = {'act': 'actor', 'add': 'adder'}[subcommand]
         name = f'{part}_{harness.agent_name(args, agent)}'
+        name += harness.variant(args, 'lanes')
         unit = 'environment steps/s'
         rows.append(harness.compare(args, name, unit, sides, measure))
     return rows

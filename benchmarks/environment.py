@@ -22,6 +22,7 @@ def run(args: argparse.Namespace) -> list[dict]:
             subcommand = 'bare' if side.name.startswith('one') else 'vectorized'
             return side.run(subcommand, harness.timing_flags(args, pair), args.seconds)
 
-        name, unit = f'environment_{task}', 'environment steps/s'
+        name = f'environment_{task}' + harness.variant(args, 'lanes')
+        unit = 'environment steps/s'
         rows.append(harness.compare(args, name, unit, (lanes, bare), measure))
     return rows

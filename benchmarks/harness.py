@@ -19,6 +19,8 @@ from benchmarks import records
 OWN_PYTHON = sys.executable
 PEERS = {'acme': 'dm-acme 0.4.0', 'sb3': 'Stable-Baselines3 2.7.0'}
 AGENTS = ('apex_dqn', 'r2d2', 'impala', 'd4pg')
+# What the names of results leave out.
+DEFAULTS = {'units': 64, 'lanes': 16, 'items': 1_000, 'updates_per_call': 4}
 _START_SECONDS = 300.0
 
 
@@ -123,6 +125,15 @@ def agent_name(args: argparse.Namespace, agent: str) -> str:
     return agent + units + ('_frames' if args.frames else '')
 
 
+def variant(args: argparse.Namespace, *options: str) -> str:
+    """Returns what tells results of other than the default options from theirs."""
+    return ''.join(
+        f'_{name}_{getattr(args, name)}'
+        for name in options
+        if getattr(args, name) != DEFAULTS[name]
+    )
+
+
 def timing_flags(args: argparse.Namespace, pair: int) -> list[str]:
     """Returns how long to measure, and the seed of a pair."""
     return [
@@ -162,12 +173,32 @@ def compare(
         lambda pair: run_one(first, pair),
         lambda pair: run_one(second, pair),
     )
+    return summarize(args, name, unit, sides, pairs, key)
+
+
+def summarize(
+    args: argparse.Namespace,
+    name: str,
+    unit: str,
+    sides: tuple[Side, Side],
+    pairs: Sequence[tuple[dict, dict]],
+    key: str,
+    limit: float | None = None,
+) -> dict[str, Any]:
+    """Returns and writes what `compare` returns, of pairs that were run.
+
+    Args:
+        args, name, unit, sides, key: of `compare`.
+        pairs: what both sides measured.
+        limit: the value of those that were ended before they were done.
+    """
+    first, second = sides
     values = {
         'unit': unit,
         'first': first.name,
         'second': second.name,
         'versions': {side.name: records.versions(side.command[0]) for side in sides},
-        **summary([(a[key], b[key]) for a, b in pairs]),
+        **summary([(a[key], b[key]) for a, b in pairs], limit),
         'pairs': pairs,
     }
     records.write(name, args.seed, values, args.results)
@@ -192,16 +223,27 @@ def run_pairs(
     return pairs
 
 
-def summary(rates: Sequence[tuple[float, float]]) -> dict[str, Any]:
-    """Returns medians of both sides and of their ratio, first over second."""
+def summary(
+    rates: Sequence[tuple[float, float]], limit: float | None = None
+) -> dict[str, Any]:
+    """Returns medians of both sides and of their ratio, first over second.
+
+    With a `limit`, also how many of each side had it, for whom it is a bound.
+    """
     ratios = [first / second for first, second in rates]
-    return {
+    found = {
         'median_first': statistics.median(first for first, _ in rates),
         'median_second': statistics.median(second for _, second in rates),
         'median_ratio': statistics.median(ratios),
         'min_ratio': min(ratios),
         'max_ratio': max(ratios),
     }
+    if limit is not None:
+        found['limit'] = limit
+        found['ended_by_limit'] = [
+            sum(value >= limit for value in side) for side in zip(*rates, strict=True)
+        ]
+    return found
 
 
 def _environment() -> dict[str, str]:

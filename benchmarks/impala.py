@@ -24,8 +24,15 @@ def run(args: argparse.Namespace) -> list[dict]:
             options = ['--task', 'catch', '--seconds', str(seconds)]
             options += ['--seed', str(args.seed + pair), '--period-seconds', '1e6']
             result = side.run('learn', options, seconds)
-            return result['environment_steps_per_second']
+            rate = result['environment_steps_per_second']
+            if rate is None:
+                raise RuntimeError(
+                    f'--seconds must be > {args.seconds:g} on this machine now: the '
+                    'run ended before it had logged twice once all was compiled.'
+                )
+            return rate
 
-        name, unit = f'impala_catch_{launch}', 'environment steps/s'
+        name = f'impala_catch_{launch}' + harness.variant(args, 'lanes')
+        unit = 'environment steps/s'
         rows.append(growth.measure(args, name, unit, act))
     return rows

@@ -36,7 +36,8 @@ def run(args: argparse.Namespace) -> list[dict]:
     return [
         harness.compare(
             args,
-            f'learner_{harness.agent_name(args, agent)}_{data}',
+            f'learner_{harness.agent_name(args, agent)}_{data}'
+            + harness.variant(args, 'items', 'updates_per_call'),
             'learner steps/s',
             make_sides(args, agent, data),
             measure,

@@ -74,21 +74,33 @@ def versions(python: str) -> dict[str, str]:
     return json.loads(done.stdout)
 
 
+def bounded(value: float, limit: float | None) -> str:
+    """Returns a value as text; `>LIMIT` where a run was ended before it was done."""
+    if limit is not None and value >= limit:
+        return f'>{limit:g}'
+    return f'{value:.4g}'
+
+
 def table(rows: Sequence[dict[str, Any]]) -> str:
-    """Returns Markdown of what `compare` returned, or of single measurements."""
+    """Returns Markdown of what `compare` returned, or of single measurements.
+
+    A ratio has `<` or `>` before it where a limit ended some of its runs, `?` where
+    that was so on both sides and it bounds nothing.
+    """
     lines = [
         '| benchmark | unit | ours | the other | ratio (from ... to) |',
         '|---|---|---|---|---|',
     ]
     for row in rows:
-        ours, other, ratio = row['median_first'], '', ''
+        limit = row.get('limit')
+        ours, other, ratio = bounded(row['median_first'], limit), '', ''
         if 'median_second' in row:
-            other = f'{row["median_second"]:.4g} ({row["second"]})'
+            other = f'{bounded(row["median_second"], limit)} ({row["second"]})'
+            first, second = row.get('ended_by_limit', (0, 0))
+            bound = '?' if first and second else '>' * bool(first) + '<' * bool(second)
             ends = f'{row["min_ratio"]:.3g} ... {row["max_ratio"]:.3g}'
-            ratio = f'{row["median_ratio"]:.3g} ({ends})'
-        lines.append(
-            f'| {row["name"]} | {row["unit"]} | {ours:.4g} | {other} | {ratio} |'
-        )
+            ratio = f'{bound}{row["median_ratio"]:.3g} ({ends})'
+        lines.append(f'| {row["name"]} | {row["unit"]} | {ours} | {other} | {ratio} |')
     return '\n'.join(lines)
 
 

@@ -31,8 +31,10 @@ def run(args: argparse.Namespace) -> list[dict]:
                 return side.run('sample', options, args.seconds)
 
         name = f'sampler_{harness.agent_name(args, agent)}'
+        other = harness.variant(args, 'items', 'updates_per_call')
         for place, measure in (('local', local), ('remote', remote)):
+            name_of_place = f'{name}_{place}{other}'
             rows.append(
-                harness.compare(args, f'{name}_{place}', 'batches/s', sides, measure)
+                harness.compare(args, name_of_place, 'batches/s', sides, measure)
             )
     return rows

@@ -40,24 +40,30 @@ def measure(
         end: is called after the last step, in the time that is measured.
 
     Returns:
-        steps, seconds, their quotient, and the seconds of the first step of all and
-        of processor time, all threads together, that the measured ones took.
+        steps, the calls of `step` that they took, the steps before these, seconds, the
+        quotient of steps and seconds, and the seconds of the first step of all and of
+        processor time, all threads together, that the measured ones took.
     """
 
-    def run(seconds: float) -> tuple[int, float, float]:
-        steps, begin, busy = 0, time.perf_counter(), time.process_time()
+    def run(seconds: float) -> tuple[int, int, float, float]:
+        steps = calls = 0
+        begin, busy = time.perf_counter(), time.process_time()
         while time.perf_counter() - begin < seconds:
             steps += step()
+            calls += 1
         end()
-        return steps, time.perf_counter() - begin, time.process_time() - busy
+        taken = time.perf_counter() - begin, time.process_time() - busy
+        return steps, calls, *taken
 
     begin = time.perf_counter()
-    step()
+    first_steps = step()
     first_seconds = time.perf_counter() - begin
-    run(args.warm_up_seconds)
-    steps, seconds, busy_seconds = run(args.seconds)
+    earlier_steps, *_ = run(args.warm_up_seconds)
+    steps, calls, seconds, busy_seconds = run(args.seconds)
     return {
         'steps': int(steps),
+        'calls': calls,
+        'earlier_steps': int(first_steps + earlier_steps),
         'seconds': seconds,
         'steps_per_second': steps / seconds,
         'first_seconds': first_seconds,
@@ -71,6 +77,9 @@ def report(result: dict) -> None:
     print(json.dumps(result), flush=True)
 
 
+UPDATE_PERIOD = 100  # Calls of `measure_waits` to one of which parameters are fetched.
+
+
 def parameters() -> list[np.ndarray]:
     """Returns arrays as large as those of a small recurrent network: 2.3 MB."""
     shapes = (256, 1024), (256, 1024), (1024,), (256, 256), (256,), (256, 6), (6,)
@@ -78,17 +87,16 @@ def parameters() -> list[np.ndarray]:
 
 
 def measure_waits(
-    args: argparse.Namespace, update: Callable[[], None], num_steps: int
+    args: argparse.Namespace, update: Callable[[], None]
 ) -> dict[str, float]:
     """Calls `update` every millisecond, and measures how long each call takes.
 
     Args:
         args: of `add_arguments`.
-        update: what an actor calls after each of its vector steps.
-        num_steps: environment steps of a call.
+        update: what an actor calls after each of its steps.
 
     Returns:
-        microseconds an environment step, the longest call, and the number of calls.
+        microseconds of a call, on average and the longest, and the number of calls.
     """
     taken: list[float] = []
     begin = time.perf_counter()
@@ -101,7 +109,7 @@ def measure_waits(
         # As an actor's own work would: without the interpreter, so that threads run.
         time.sleep(0.001)
     return {
-        'microseconds_per_step': 1e6 * sum(taken) / len(taken) / num_steps,
+        'microseconds_per_call': 1e6 * sum(taken) / len(taken),
         'longest_microseconds': 1e6 * max(taken),
         'calls': len(taken),
     }

@@ -19,19 +19,22 @@ from benchmarks import timing
 from repertory.components import core, variables
 from repertory.launch import remote
 
-_LANES = 16
-_PERIOD = 100  # Environment steps.
-
 
 class Source(core.VariableSource):
-    """Has parameters, new ones each time or always the same."""
+    """Has parameters, new ones each time or always the same.
+
+    Attributes:
+        asked: times.
+    """
 
     def __init__(self, changing: bool):
+        self.asked = 0
         self._changing = changing
         self._version = 0
         self._values = timing.parameters()
 
     def get_variables(self) -> tuple[int, Sequence[np.ndarray]]:
+        self.asked += 1
         self._version += self._changing
         return self._version, self._values
 
@@ -39,25 +42,26 @@ class Source(core.VariableSource):
 def serve(args: argparse.Namespace) -> None:
     """Gives out parameters until standard input is closed."""
     server = courier.Server()
-    server.Bind('get_variables', remote.versioned(Source(args.changing)))
+    source = Source(args.changing)
+    server.Bind('get_variables', remote.versioned(source))
     server.Start()
     print(json.dumps({'address': f'localhost:{server.port}'}), flush=True)
     sys.stdin.read()
-    timing.report({})
+    timing.report({'asked': source.asked})
     server.Stop()
 
 
 def fetch(args: argparse.Namespace) -> None:
-    """Reports what an environment step waits, of 16 lanes a vector step."""
+    """Reports what a call of an actor's `update` takes."""
     tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.config.threading.set_inter_op_parallelism_threads(1)
     # Only a wait needs a control.
     source = remote.RemoteVariables(courier.Client(args.address), control=None)
     client = variables.VariableClient(
-        source, [tf.Variable(x) for x in timing.parameters()], _PERIOD
+        source, [tf.Variable(x) for x in timing.parameters()], timing.UPDATE_PERIOD
     )
     client.update(wait=True)
-    timing.report(timing.measure_waits(args, lambda: client.update(_LANES), _LANES))
+    timing.report(timing.measure_waits(args, lambda: client.update(1)))
 
 
 def main() -> None:

@@ -39,13 +39,13 @@ class _Learning:
             replay = server.ReplayServer(map(parts.uniform, tables))
             self.address = stack.enter_context(replay).address
         acting = parts.Acting(args, self.builder, self.address)
-        acting.loop.step()
-        self.empty_bytes = psutil.Process().memory_info().rss
-        while acting.adder.num_items < args.items:
-            acting.loop.step()
-        acting.adder.flush()
-        self.num_items = acting.adder.num_items
-        self.filled_bytes = psutil.Process().memory_info().rss
+        self.filled = []  # Items, and resident bytes with them.
+        for num_items in (args.items // 4, args.items):
+            while acting.adder.num_items < num_items:
+                acting.loop.step()
+            acting.adder.flush()
+            resident = psutil.Process().memory_info().rss
+            self.filled.append((acting.adder.num_items, resident))
         acting.adder.close()
         self.dataset = self.builder.make_dataset(
             [self.address], self.spec, policy, args.lanes, prefetch=True
@@ -93,10 +93,12 @@ def fill(args: argparse.Namespace) -> None:
     """Reports the memory that the items take in this process."""
     with contextlib.ExitStack() as stack:
         it = _Learning(args, stack)
+        (some, first_bytes), (items, resident_bytes) = it.filled
         timing.report(
             {
-                'items': it.num_items,
-                'bytes_per_item': (it.filled_bytes - it.empty_bytes) / it.num_items,
+                'items': items,
+                # But for what is there once, such as threads and their buffers.
+                'bytes_per_item': (resident_bytes - first_bytes) / (items - some),
             }
         )
 

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from benchmarks import __main__ as main
-from benchmarks import harness, records, timing
+from benchmarks import harness, records, timing, whole
 
 SERVER = """
 import json, sys
@@ -93,6 +93,37 @@ def test_a_comparison_is_written_with_versions_and_command(tmp_path, monkeypatch
     assert '30.5 | 10.5 (theirs) | 2.91 (2.82 ... 3)' in line
 
 
+def test_the_table_says_which_runs_a_limit_ended():
+    summary = harness.summary([(20, 180), (30, 90), (40, 180)], limit=180)
+    assert summary['ended_by_limit'] == [0, 2]
+    row = {'name': 'whole', 'unit': 's', 'second': 'theirs', **summary}
+    [line] = [x for x in records.table([row]).splitlines() if 'whole' in x]
+    assert '| 30 | >180 (theirs) | <0.222 (0.111 ... 0.333)' in line
+
+
+@pytest.mark.parametrize(
+    'pair, ratio', [((180, 90), '>2 '), ((180, 180), '?1 '), ((90, 90), '| 1 ')]
+)
+def test_a_ratio_with_a_limit_in_it_is_the_bound_that_it_is(pair, ratio):
+    summary = harness.summary([pair], limit=180)
+    row = {'name': 'whole', 'unit': 's', 'second': 'theirs', **summary}
+    assert ratio in records.table([row])
+
+
+def test_a_whole_run_counts_from_its_command_up_to_the_limit(monkeypatch):
+    clock = iter([1_000.0, 1_011.0, 2_000.0, 2_250.0])
+    monkeypatch.setattr(whole.time, 'time', lambda: next(clock))
+    reached = iter([1_009.0, 2_190.0])
+    side = argparse.Namespace(run=lambda *_: {'reached_at': next(reached)})
+    early, late = (whole.run_to_mark(side, 'catch', 0, 180.0) for _ in range(2))
+    assert early == {
+        'reached': True,
+        'seconds': 9.0,
+        'seconds_until_its_process_ended': 11.0,
+    }
+    assert (late['reached'], late['seconds']) == (False, 180.0)
+
+
 def test_what_is_measured_alone_has_no_ratio():
     row = {'name': 'memory', 'unit': 'bytes', 'median_first': 12.0}
     assert records.table([row]).splitlines()[-1] == '| memory | bytes | 12 |  |  |'
@@ -110,6 +141,13 @@ def test_a_quick_run_leaves_the_results_alone():
     assert args.results != records.RESULTS
 
 
+def test_results_of_other_options_have_names_of_their_own():
+    options = 'lanes', 'items', 'updates_per_call'
+    assert harness.variant(main.parse([]), *options) == ''
+    args = main.parse(['actor', '--lanes', '64', '--updates-per-call', '1'])
+    assert harness.variant(args, *options) == '_lanes_64_updates_per_call_1'
+
+
 def test_timing_counts_what_comes_after_the_warm_up(monkeypatch):
     now = iter(range(1_000))
     monkeypatch.setattr(timing.time, 'perf_counter', lambda: float(next(now)))
@@ -117,6 +155,7 @@ def test_timing_counts_what_comes_after_the_warm_up(monkeypatch):
     ends = []
     result = timing.measure(args, lambda: 5, lambda: ends.append(None))
     # The clock, which moves on by one each time it is asked, is asked once a step.
-    assert result['steps'] == 5 * 9
+    assert (result['steps'], result['calls']) == (5 * 9, 9)
+    assert result['earlier_steps'] == 5 * (1 + 2)
     assert result['seconds'] == 11
     assert len(ends) == 2

@@ -10,8 +10,6 @@ from acme.tf import variable_utils
 
 from benchmarks import timing
 
-_PERIOD = 100  # Environment steps.
-
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
@@ -31,9 +29,11 @@ def main() -> None:
             return [source.get_variables(-1)[1]]  # It asks for all, each time.
 
     values = [tf.Variable(x) for x in timing.parameters()]
-    client = variable_utils.VariableClient(Source(), {'policy': values}, _PERIOD)
+    client = variable_utils.VariableClient(
+        Source(), {'policy': values}, timing.UPDATE_PERIOD
+    )
     client.update_and_wait()
-    timing.report(timing.measure_waits(args, client.update, 1))
+    timing.report(timing.measure_waits(args, client.update))
 
 
 if __name__ == '__main__':
