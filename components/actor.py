@@ -140,27 +140,33 @@ class PolicyActor(_RecordingActor):
 
     def _step_without_state(self, observation):
         output = self._policy(observation, ())
-        return output.action, output.extras, ()
+        return self._flatten(output.action, output.extras), ()
 
     def _step_with_state(self, observation, first, state):
         # Read in the graph, since a trainable initial state changes.
         initial = self._policy.initial_state(self._num_lanes)
         state = memory.reset_lanes(first, initial, state)
         output = self._policy(observation, state)
-        return output.action, {**output.extras, 'state': state}, output.state
+        extras = {**output.extras, 'state': state}
+        return self._flatten(output.action, extras), output.state
+
+    def _flatten(self, action: types.Nest, extras: types.Nest) -> list[tf.Tensor]:
+        """Runs as the step is traced: arrays are made of leaves, and nested at once."""
+        self._unflatten = compiled.unflattener((action, extras))
+        return tree.flatten((action, extras))
 
     def select_action(self, observation: types.Nest) -> types.Nest:
         step = self._current_step()
-        tensors = tree.map_structure(tf.constant, observation)
+        tensors = [tf.constant(leaf) for leaf in tree.flatten(observation)]
         if self._has_state:
             first = tf.constant(step.step_type == types.StepType.FIRST)
-            action, extras, self._state = self._step(tensors, first, self._state)
+            output, self._state = self._step(tensors, first, self._state)
         else:
-            action, extras, _ = self._step(tensors)
+            output, _ = self._step(tensors)
+        action, extras = self._unflatten([tensor.numpy() for tensor in output])
         if self._adder is not None:
-            self._extras = tree.map_structure(lambda tensor: tensor.numpy(), extras)
+            self._extras = extras
             self._note_version(-1 if self._client is None else self._client.version)
-        action = tree.map_structure(lambda tensor: tensor.numpy(), action)
         if not self._checked:
             self._check(action)
         return action
@@ -197,6 +203,7 @@ class RemoteActor(_RecordingActor):
     ):
         super().__init__(environment_spec, num_lanes, adder)
         self._ask = ask
+        self._unflatten = compiled.unflattener(environment_spec.actions)
         self._wait_for_answer: Callable[[], Answer] | None = None
         self.version = -1
 
@@ -225,7 +232,7 @@ class RemoteActor(_RecordingActor):
         leaves, self._extras, self.version = self._wait_for_answer()
         self._wait_for_answer = None
         self._note_version(self.version)
-        action = tree.unflatten_as(self._spec.actions, leaves)
+        action = self._unflatten(leaves)
         if not self._checked:
             self._check(action)
         return action

@@ -2,24 +2,44 @@
 
 from __future__ import annotations
 
+import queue
 import threading
 import time
-from collections.abc import Sequence
+import weakref
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import tensorflow as tf
 
-from repertory.components import core
+from repertory.components import compiled, core
 
 _GIVE_UP_SECONDS = 30.0
+_Fetched = tuple[int, Sequence[np.ndarray]]
+
+
+class _Fetcher:
+    """Answers each request by what was fetched or by the error, in a thread."""
+
+    def __init__(self, fetch: Callable[[], _Fetched]):
+        self.requests: queue.SimpleQueue[bool] = queue.SimpleQueue()
+        self.answers: queue.SimpleQueue = queue.SimpleQueue()
+        self._fetch = fetch
+        threading.Thread(target=self._run, name='variables', daemon=True).start()
+
+    def _run(self) -> None:
+        while self.requests.get():
+            try:
+                self.answers.put((self._fetch(), None))
+            except Exception as error:  # Handed to the actor's thread in update().
+                self.answers.put((None, error))
 
 
 class VariableClient:
     """Copies a source's parameters into an actor's variables now and then.
 
-    Each fetch runs in a thread of its own, and `update` assigns what has come, in one
-    compiled call: an actor's step never waits for the network. In one thread
-    (`background=False`) the source is asked directly.
+    Fetches run in a thread, and `update` assigns what has come, in one compiled call:
+    an actor's step never waits for the network. In one thread (`background=False`) the
+    source is asked directly.
 
     Attributes:
         version: learner steps of the parameters in use; -1 before the first.
@@ -50,21 +70,20 @@ class VariableClient:
         self._period = update_period
         self._background = background
         self._steps_left = 0
-        self._fetched: tuple[int, Sequence[np.ndarray]] | None = None
-        self._error: Exception | None = None
         self._failing_since: float | None = None
-        self._thread: threading.Thread | None = None
+        self._fetcher: _Fetcher | None = None
+        self._is_fetching = False
         self.version = -1
-        # Concrete: the sixth run of a process is no retracing to be warned of.
-        self._assign = tf.function(
+        self._assign = compiled.Compiled(
             self._assign_all,
-            input_signature=[[tf.TensorSpec(v.shape, v.dtype) for v in variables]],
-            autograph=False,
-        ).get_concrete_function()
+            [[tf.TensorSpec(v.shape, v.dtype) for v in variables]],
+            small=True,
+        )
 
-    def _assign_all(self, values: Sequence[tf.Tensor]) -> None:
+    def _assign_all(self, values: Sequence[tf.Tensor]) -> tuple:
         for variable, value in zip(self._variables, values):
             variable.assign(value)
+        return ()
 
     def update(self, num_steps: int = 0, wait: bool = False) -> None:
         """Takes a finished fetch, and begins one if `update_period` steps have passed.
@@ -84,32 +103,26 @@ class VariableClient:
                 self._take(self._source.get_variables())
                 self._steps_left = self._period
             return
-        if self._thread is not None and not self._thread.is_alive():
-            self._thread = None
-            self._take_fetched()
-        if self._steps_left <= 0 and self._thread is None:
+        if self._fetcher is None:
+            self._fetcher = _Fetcher(self._source.get_variables)
+            # The thread does not know of this object, and ends with it.
+            weakref.finalize(self, self._fetcher.requests.put, False)
+        if self._is_fetching and not self._fetcher.answers.empty():
+            self._is_fetching = False
+            self._take_answer(*self._fetcher.answers.get())
+        if self._steps_left <= 0 and not self._is_fetching:
             self._steps_left = self._period
-            self._thread = threading.Thread(target=self._fetch, daemon=True)
-            self._thread.start()
-
-    def _fetch(self) -> None:
-        try:
-            self._fetched = self._source.get_variables()
-            self._error = None
-        except Exception as error:  # Handed to the actor's thread in update().
-            self._error = error
+            self._is_fetching = True
+            self._fetcher.requests.put(True)
 
     def _join(self) -> None:
-        if self._thread is not None:
-            self._thread.join()
-            self._thread = None
-            self._fetched = None
+        if self._fetcher is not None and self._is_fetching:
+            self._fetcher.answers.get()
+            self._is_fetching = False
 
-    def _take_fetched(self) -> None:
-        if self._error is None:
+    def _take_answer(self, fetched: _Fetched | None, error: Exception | None) -> None:
+        if fetched is not None:
             self._failing_since = None
-            fetched, self._fetched = self._fetched, None
-            assert fetched is not None
             self._take(fetched)
             return
         now = time.monotonic()
@@ -119,9 +132,9 @@ class VariableClient:
             raise RuntimeError(
                 f'the variable source has not answered for {_GIVE_UP_SECONDS:.0f} '
                 'seconds; is the learner alive?'
-            ) from self._error
+            ) from error
 
-    def _take(self, fetched: tuple[int, Sequence[np.ndarray]]) -> None:
+    def _take(self, fetched: _Fetched) -> None:
         version, values = fetched
         if version == self.version:
             return

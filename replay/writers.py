@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import collections
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import reverb
@@ -78,7 +78,11 @@ class RowWriter:
             _LaneWriter(client, num_rows, chunk_length, has_state)
             for _ in range(num_lanes)
         ]
+        # References to the last rows of each lane, and to the states before them.
         self._rows: list[collections.deque] = [
+            collections.deque(maxlen=num_rows) for _ in range(num_lanes)
+        ]
+        self._states: list[collections.deque] = [
             collections.deque(maxlen=num_rows) for _ in range(num_lanes)
         ]
         self._pending = [0] * num_lanes
@@ -94,15 +98,23 @@ class RowWriter:
                 self._append(lane, row, None)
         self._append(lane, row, state)
 
+    def append_all(self, rows: np.ndarray) -> None:
+        """Appends a row [num_lanes, ...] of each lane, for items without states."""
+        # Inlined: half of the cost of a call of `append` for each lane.
+        for lane, (row, span) in enumerate(zip(rows, self._rows, strict=True)):
+            if span:
+                span.append(self._lanes[lane].append([row])[0])
+            else:
+                self.append(lane, row)
+
     def create_item(self, lane: int, priority: float) -> None:
         """Makes an item of the last `num_rows` rows of a lane; may block.
 
         They have to be consecutive: Reverb stores a first row and a length.
         """
-        span = self._rows[lane]
-        state = span[self._num_context][1] if self._has_state else None
+        state = self._states[lane][self._num_context] if self._has_state else None
         self._lanes[lane].create_item(
-            self._table, priority, [row[0] for row in span], state
+            self._table, priority, list(self._rows[lane]), state
         )
         self.num_items += 1
         self._pending[lane] += 1
@@ -122,8 +134,12 @@ class RowWriter:
         self._lanes = []
 
     def _append(self, lane: int, row: np.ndarray, state: np.ndarray | None) -> None:
-        columns = [row, state] if self._has_state else [row]
-        self._rows[lane].append(self._lanes[lane].append(columns))
+        if self._has_state:
+            row, state = self._lanes[lane].append([row, state])
+            self._states[lane].append(state)
+        else:
+            [row] = self._lanes[lane].append([row])
+        self._rows[lane].append(row)
 
     def _flush_lane(self, lane: int, allowed: int) -> None:
         start = heard = time.monotonic()
@@ -190,15 +206,14 @@ class _LaneWriter:
         binding = getattr(self._writer, '_writer', None)
         is_fast = all(hasattr(binding, name) for name in ('Append', 'CreateItem'))
         self._binding = binding if is_fast else None
-        self._is_configured = False
+        # Returns a reference for each column, None for None.
+        self.append: Callable[[Sequence[np.ndarray | None]], Sequence] = self._append
 
-    def append(self, columns: Sequence[np.ndarray | None]) -> Sequence:
-        """Returns a reference for each column, None for None."""
-        if self._binding is not None and self._is_configured:
-            return self._binding.Append(columns)
+    def _append(self, columns: Sequence[np.ndarray | None]) -> Sequence:
         # The public method makes the columns and applies their configuration.
         self._writer.append(columns)
-        self._is_configured = True
+        if self._binding is not None:
+            self.append = self._binding.Append
         return [
             None if column is None else next(iter(history[-1]))
             for column, history in zip(columns, self._writer.history, strict=True)

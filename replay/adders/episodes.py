@@ -7,6 +7,8 @@ import tree
 
 from repertory.components import types
 
+_OTHERS = 'state', 'version'
+
 
 def count_steps(steps: np.ndarray, is_first: np.ndarray) -> np.ndarray:
     """Returns the steps [N] of each lane's episode after one more row.
@@ -18,17 +20,20 @@ def count_steps(steps: np.ndarray, is_first: np.ndarray) -> np.ndarray:
     Raises:
         ValueError: if a lane's first row is not FIRST.
     """
-    not_begun = np.flatnonzero((steps < 0) & ~is_first)
-    if len(not_begun):
-        raise ValueError(
-            f"step_type of a lane's first row must be FIRST, got another in lanes "
-            f'{not_begun.tolist()}; add the rows from the reset on.'
-        )
+    if steps.min() < 0:
+        not_begun = np.flatnonzero((steps < 0) & ~is_first)
+        if len(not_begun):
+            raise ValueError(
+                f"step_type of a lane's first row must be FIRST, got another in lanes "
+                f'{not_begun.tolist()}; add the rows from the reset on.'
+            )
     return np.where(is_first, 0, steps + 1)
 
 
 class History:
-    """The last rows of all lanes, for priorities; without the recurrent state.
+    """The last rows of all lanes, for priorities.
+
+    Without the extras that `actor.PolicyActor` adds: `state` and `version`.
 
     Args:
         size: rows that are kept.
@@ -36,31 +41,33 @@ class History:
 
     def __init__(self, size: int) -> None:
         self._size = size
-        self._scalars: list[np.ndarray] = []  # Of [size, N], written in turn.
-        self._extras: types.Nest = None
+        self._buffers: list[np.ndarray] = []  # Of [size, N, ...], written in turn.
+        self._extras: types.Nest = None  # Those of the buffers that are extras.
         self.now = -1
 
     def append(self, row: types.Row) -> None:
         """Keeps a row; `now` is its number."""
-        scalars = (row.reward, row.discount, row.step_type)
-        extras = {name: row.extras[name] for name in row.extras if name != 'state'}
-        if not self._scalars:
-            self._scalars = [self._make_buffer(leaf) for leaf in scalars]
-            self._extras = tree.map_structure(self._make_buffer, extras)
+        extras = {name: row.extras[name] for name in row.extras if name not in _OTHERS}
+        leaves = [row.reward, row.discount, row.step_type, *tree.flatten(extras)]
+        if not self._buffers:
+            self._buffers = [
+                np.zeros((self._size, *leaf.shape), leaf.dtype) for leaf in leaves
+            ]
+            self._extras = tree.unflatten_as(extras, self._buffers[3:])
         self.now += 1
         slot = self.now % self._size
-        for buffer, leaf in zip(self._scalars, scalars, strict=True):
+        for buffer, leaf in zip(self._buffers, leaves, strict=True):
             buffer[slot] = leaf
-        tree.map_structure(
-            lambda buffer, leaf: buffer.__setitem__(slot, leaf), self._extras, extras
-        )
 
     def scalars(
         self, times: np.ndarray, lanes: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Returns reward, discount and step type of rows; those to come are PADDING."""
-        slots, is_padding = np.minimum(times, self.now) % self._size, times > self.now
-        reward, discount, step_type = (leaf[slots, lanes] for leaf in self._scalars)
+        is_padding = times > self.now
+        slots = np.minimum(times, self.now) % self._size
+        reward, discount, step_type = (leaf[slots, lanes] for leaf in self._buffers[:3])
+        if not is_padding.any():
+            return reward, discount, step_type
         return (
             np.where(is_padding, np.zeros_like(reward), reward),
             np.where(is_padding, np.ones_like(discount), discount),
@@ -73,6 +80,3 @@ class History:
         """Returns the extras of rows; for those to come, the newest ones."""
         slots = np.minimum(times, self.now) % self._size
         return tree.map_structure(lambda leaf: leaf[slots, lanes], self._extras)
-
-    def _make_buffer(self, leaf: np.ndarray) -> np.ndarray:
-        return np.zeros((self._size, *leaf.shape), leaf.dtype)

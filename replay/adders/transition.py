@@ -100,16 +100,15 @@ class TransitionAdder(core.Adder):
         if self._history is not None:
             self._history.append(row)
         writer, n = self._writer, self._n_step
-        for lane, lane_row in enumerate(packed):
-            writer.append(lane, lane_row)
+        writer.append_all(packed)
 
-        full = np.flatnonzero(self._steps >= n)
-        last = np.flatnonzero(row.step_type == types.StepType.LAST)
+        full = np.flatnonzero(self._steps >= n).tolist()
+        last = np.flatnonzero(row.step_type == types.StepType.LAST).tolist()
         # The windows that an episode's end cuts short, the longest first.
         short = [
             (lane, length)
             for lane in last
-            for length in range(min(n - 1, self._steps[lane]), 0, -1)
+            for length in range(min(n - 1, int(self._steps[lane])), 0, -1)
         ]
         lanes = np.array([*full, *(lane for lane, _ in short)], int)
         lengths = np.array([n] * len(full) + [length for _, length in short], int)

@@ -1,11 +1,13 @@
+import collections
 import os
 import pathlib
 
 import numpy as np
 import pytest
 import tensorflow as tf
+import tree
 
-from repertory.components import compiled
+from repertory.components import compiled, types
 
 
 @pytest.mark.parametrize('small', [False, True])
@@ -48,6 +50,19 @@ def test_arguments_of_another_dtype_are_refused(small):
     step = compiled.Compiled(lambda x: 2 * x, signature, small)
     with pytest.raises(tf.errors.InvalidArgumentError):
         step(np.zeros(2, np.int64))
+
+
+def test_an_unflattener_does_what_tree_does():
+    structure = (
+        types.TimeStep(0, {'b': [0, ()], 'a': 0}, (), 0),
+        collections.OrderedDict(z=0, y=(0,)),
+        [],
+    )
+    unflatten = compiled.unflattener(structure)
+    for leaves in ([1, 2, 3, 4, 5, 6], [6, 5, 4, 3, 2, 1]):
+        assert unflatten(leaves) == tree.unflatten_as(structure, leaves)
+    assert type(unflatten(leaves)[0]) is types.TimeStep
+    assert compiled.unflattener(0)([7]) == 7
 
 
 def test_calls_of_a_small_graph_keep_no_memory():

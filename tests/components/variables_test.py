@@ -1,5 +1,6 @@
 """The variable client: versions, periods, faults, and that it never blocks."""
 
+import gc
 import threading
 
 import numpy as np
@@ -29,8 +30,9 @@ class Source(core.VariableSource):
 
 def finish(client):
     """Waits for the fetch that is under way."""
-    if client._thread is not None:
-        client._thread.join(10)
+    if client._is_fetching:
+        answer = client._fetcher.answers.get(timeout=10)
+        client._fetcher.answers.put(answer)
 
 
 def test_update_does_not_wait_for_a_slow_source():
@@ -41,12 +43,27 @@ def test_update_does_not_wait_for_a_slow_source():
     for _ in range(5):
         client.update(1)  # Would hang if it waited.
     np.testing.assert_array_equal(variable, [9, 9])
-    assert source.calls == 1  # One fetch at a time.
     source.open.set()
     finish(client)
     client.update(0)
     np.testing.assert_array_equal(variable, [7, 7])
     assert client.version == 7
+    client.update(wait=True)
+    # One fetch for the first five calls, one that the sixth began, and this one.
+    assert source.calls == 3
+
+
+def test_the_thread_that_fetches_ends_with_its_client():
+    before = threading.enumerate()
+    client = variables.VariableClient(Source(), [tf.Variable([9.0, 9.0])], 1)
+    client.update(1)
+    finish(client)
+    [thread] = set(threading.enumerate()) - set(before)
+    assert thread.is_alive()
+    del client
+    gc.collect()
+    thread.join(10)
+    assert not thread.is_alive()
 
 
 def test_a_fetch_begins_each_period():
