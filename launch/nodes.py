@@ -21,9 +21,9 @@ import launchpad as lp
 from launchpad import context
 
 from repertory.components import checkpointing, core
+from repertory.launch import channels, entry, progress, provenance, remote, run_folder
 from repertory.launch import control as control_lib
 from repertory.launch import coordinator as coordinator_lib
-from repertory.launch import entry, progress, provenance, remote, run_folder
 from repertory.launch import experiment as experiment_lib
 
 if TYPE_CHECKING:
@@ -152,6 +152,11 @@ class InferenceNode:
             plan.topology,
             remote.RemoteVariables(learner, self._control),
         )
+        self._near = channels.Server(self.act)
+
+    def channel(self) -> str:
+        """Returns where `act` can be called on this machine, without Courier."""
+        return self._near.name
 
     def act(self, packed: bytes) -> bytes:
         """Returns what `InferenceServer.act` does, pickled like its arguments."""
@@ -159,7 +164,7 @@ class InferenceNode:
 
     def run(self) -> None:
         """Reports until the run is over."""
-        with self._control:
+        with self._control, self._near:
             with contextlib.suppress(core.Stopped), self._server:
                 self._serve()
             self._control.wait_until('exit')
@@ -203,7 +208,8 @@ def run_actors(
                 plan.experiment, plan.topology, index, source, *where
             )
         run = uuid.uuid4().hex
-        ask = remote.RemoteInference(inference, control, index, run)
+        near = channels.Client(inference)
+        ask = remote.RemoteInference(near, control, index, run)
         return central.build_remote_actor(
             plan.experiment, plan.topology, index, ask, *where
         )

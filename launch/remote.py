@@ -13,6 +13,7 @@ import launchpad as lp
 import numpy as np
 
 from repertory.components import core
+from repertory.launch import channels
 from repertory.launch import control as control_lib
 
 if TYPE_CHECKING:
@@ -97,11 +98,11 @@ class RemoteVariables(core.VariableSource):
 
 
 class RemoteInference:
-    """What an `actor.RemoteActor` asks: the inference server over Courier."""
+    """What an `actor.RemoteActor` asks: the inference server in another process."""
 
     def __init__(
         self,
-        client: lp.CourierClient,
+        client: channels.Client,
         control: control_lib.NodeControl,
         actor: int,
         run: str,
@@ -129,18 +130,18 @@ class RemoteInference:
         # A call that has arrays among its arguments never reaches a Courier server.
         asked = self._actor, self._run, self._step, observation, first
         packed = pickle.dumps(asked, protocol=5)
-        answer = self._client.futures.act(packed)
+        answer = self._client.act(packed)
         wait = functools.partial(self._wait_for, answer, packed, self._step)
         self._step += 1
         return wait
 
     def _wait_for(
-        self, answer: futures.Future, packed: bytes, step: int
+        self, answer: Callable[[], bytes], packed: bytes, step: int
     ) -> actor_lib.Answer:
         begin = time.monotonic()
         while True:
             try:
-                return pickle.loads(answer.result())
+                return pickle.loads(answer())
             except Exception as error:  # Courier's own type, for anything at all.
                 waited = time.monotonic() - begin
                 if waited > _GIVE_UP_SECONDS:
@@ -152,4 +153,4 @@ class RemoteInference:
                 self._control.wait('actions from the inference server', waited)
                 time.sleep(_PAUSE_SECONDS)
                 # The server knows the step by its number, and takes it once.
-                answer = self._client.futures.act(packed)
+                answer = self._client.act(packed)

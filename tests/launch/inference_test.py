@@ -34,17 +34,13 @@ class Control:
 
 
 class Client:
-    """Stands for Courier's; loses the answers to the calls numbered in `lost`."""
+    """Stands for a channel's; loses the answers to the calls numbered in `lost`."""
 
     def __init__(self, server, lost=()):
         self._server = server
         self._lost = lost
         self._pool = futures.ThreadPoolExecutor(1)
         self.calls = 0
-
-    @property
-    def futures(self):
-        return self
 
     def act(self, packed):
         number, self.calls = self.calls, self.calls + 1
@@ -55,7 +51,7 @@ class Client:
                 raise RuntimeError('Deadline Exceeded')
             return answer
 
-        return self._pool.submit(call)
+        return self._pool.submit(call).result
 
 
 class Rows(core.Adder):
