@@ -124,6 +124,34 @@ def test_a_whole_run_counts_from_its_command_up_to_the_limit(monkeypatch):
     assert (late['reached'], late['seconds']) == (False, 180.0)
 
 
+def test_each_whole_run_of_a_peer_stands_beside_all_of_ours(tmp_path, monkeypatch):
+    taken = {'sync': 30.0, 'processes': 20.0, 'acme': 180.0, 'sb3': 60.0}
+    started = []
+
+    def make(name):
+        return harness.Side(name=name, command=[sys.executable])
+
+    def run_to_mark(side, task, seed, limit_seconds):
+        started.append((side.name, seed))
+        return {
+            'reached': taken[side.name] < limit_seconds,
+            'seconds': taken[side.name],
+        }
+
+    monkeypatch.setattr(harness, 'own_side', lambda script, flags: make(flags[-1]))
+    monkeypatch.setattr(harness, 'peer_side', lambda peer, script, flags: make(peer))
+    monkeypatch.setattr(whole, 'run_to_mark', run_to_mark)
+    args = main.parse(['--launch', 'sync', 'processes', '--task', 'cartpole'])
+    args.pairs, args.seed, args.results = 2, 5, tmp_path
+    rows = {row['name']: row for row in whole.run(args)}
+    names = ['sync', 'processes', 'acme', 'sb3']
+    assert started == [(x, 5) for x in names] + [(x, 6) for x in names[::-1]]
+    assert {path.stem for path in tmp_path.iterdir()} == set(rows)
+    assert rows['whole_cartpole_processes_sb3']['median_ratio'] == pytest.approx(1 / 3)
+    assert rows['whole_cartpole_sync_acme']['ended_by_limit'] == [0, 2]
+    assert len(rows) == 4
+
+
 def test_what_is_measured_alone_has_no_ratio():
     row = {'name': 'memory', 'unit': 'bytes', 'median_first': 12.0}
     assert records.table([row]).splitlines()[-1] == '| memory | bytes | 12 |  |  |'
