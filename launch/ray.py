@@ -204,11 +204,11 @@ class RayNode:
         job = entry.make_job(self._node.function, self.name)
         self._owners = set(_Address.seen)
         ips = {other._ip for other in self._others}
+        is_local = all(ip.startswith('127.') for ip in ips)
         environment = {
             **entry.VARIABLES,
             'no_grpc_proxy': ','.join(sorted({'localhost', '127.0.0.1', *ips})),
-            # Of a cluster of this machine alone.
-            **(entry.keep_local(self._ports) if ips == {'127.0.0.1'} else {}),
+            **(entry.keep_local(self._ports) if is_local else {}),
             **self._environment,
         }
         self._polling = self._host.start.remote(job, environment, self._attempts)

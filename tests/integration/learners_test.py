@@ -20,8 +20,16 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 class Run:
     """A run of two learners on Catch, two replay shards and two actors."""
 
-    def __init__(self, run_dir, resume=False, restart=(), agent=None, **fields):
-        self.path = run_dir
+    def __init__(
+        self,
+        run_dir,
+        resume=False,
+        restart=(),
+        agent=None,
+        mode='processes',
+        **fields,
+    ):
+        self.path, self.mode = run_dir, mode
         experiment = experiment_lib.ExperimentConfig(
             agent=agent or config.Config(min_replay_size=500, learning_rate=1e-3),
             environment='catch',
@@ -40,7 +48,7 @@ class Run:
         made = program.make_program(experiment, topology, run_dir, resume)
         self.run = launcher.launch(
             made,
-            'processes',
+            mode,
             run_dir,
             program.process_environments(topology),
             program.restart_policies(topology),
@@ -79,7 +87,7 @@ class Run:
 
         self.wait_for(lambda: len(changed()) == 2)
         self.wait_for_steps(steps + 400)
-        print(f'\n{victim}: back after {time.monotonic() - begin:.1f} s')
+        print(f'\n{self.mode}, {victim}: back after {time.monotonic() - begin:.1f} s')
         assert changed() == {'learner', 'learner_1'}
 
     def wait_for(self, condition, seconds=180):
@@ -167,9 +175,18 @@ def test_a_follower_that_dies_when_the_run_ends_costs_no_checkpoint(tmp_path):
     assert saved.arrays['steps'] >= steps
 
 
-def test_learners_that_may_restart_do_so_together(tmp_path):
+@pytest.fixture(params=['processes', 'ray'])
+def mode(request):
+    ray = pytest.importorskip('ray') if request.param == 'ray' else None
+    yield request.param
+    if ray is not None:
+        ray.shutdown()
+
+
+def test_learners_that_may_restart_do_so_together(tmp_path, mode):
     with Run(
         tmp_path,
+        mode=mode,
         restart=('learner',),
         max_learner_steps=10**6,
         checkpoint=experiment_lib.CheckpointConfig(period_seconds=2.0),

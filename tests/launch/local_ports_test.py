@@ -96,10 +96,19 @@ def test_a_kernel_that_takes_no_filter_is_told_of(monkeypatch, caplog):
     assert f'Ports {port} may be reached by other machines: the kernel' in caplog.text
 
 
-@pytest.mark.parametrize('mode', ['processes', 'threads'])
+@pytest.fixture(params=['processes', 'threads', 'ray'])
+def mode(request):
+    ray = pytest.importorskip('ray') if request.param == 'ray' else None
+    yield request.param
+    if ray is not None:
+        ray.shutdown()
+
+
 def test_the_nodes_of_one_machine_are_closed_to_others(reached, tmp_path, mode):
     made = programs.make_program(tmp_path)
-    run = launcher.launch(made, mode, tmp_path)
+    # Ray's workers have not the environment of this process.
+    environments = {'learner': {'RUN_DIR': str(tmp_path)}}
+    run = launcher.launch(made, mode, tmp_path, environments)
     programs.wait_until_running(tmp_path)
     [address] = made.groups['coordinator'][0].addresses
     port = int(address.resolve().rpartition(':')[2])
