@@ -19,7 +19,9 @@ from repertory.launch import control as control_lib
 if TYPE_CHECKING:
     from repertory.components import actor as actor_lib
 
-_GIVE_UP_SECONDS = 120.0
+# The coordinator notices sooner who is lost, and ends the run. Who builds networks, or
+# meets other learners, has no server yet and is not.
+_GIVE_UP_SECONDS = 900.0
 _PAUSE_SECONDS = 0.1  # Between a call that failed and the next.
 
 
@@ -31,7 +33,7 @@ def call(start: Callable[[], futures.Future], wait: Callable[[float], None]) -> 
         wait: takes the seconds waited, about each second; may raise.
 
     Raises:
-        Exception: what the last call raised, after 120 s.
+        Exception: what the last call raised, after 15 minutes.
     """
     begin = time.monotonic()
     future = start()
@@ -125,7 +127,7 @@ class RemoteInference:
         """Asks, and returns at once what waits for the answer.
 
         That asks again as long as there is none, and raises `core.Stopped` if the run
-        is ending, RuntimeError if there is none for 120 s.
+        is ending, RuntimeError if there is none for 15 minutes.
         """
         # A call that has arrays among its arguments never reaches a Courier server.
         asked = self._actor, self._run, self._step, observation, first

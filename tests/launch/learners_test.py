@@ -8,7 +8,7 @@ import pytest
 from repertory.components import collectives, core
 from repertory.launch import control as control_lib
 from repertory.launch import coordinator as coordinator_lib
-from repertory.launch import learner_worker, learners, progress
+from repertory.launch import learner_worker, learners, progress, remote
 
 
 @pytest.fixture
@@ -117,3 +117,8 @@ def test_a_follower_writes_priorities_back_before_the_run_is_saved(
     coordinator.heartbeat('learner', done=True)
     thread.join(10.0)
     assert not thread.is_alive()
+
+
+def test_actors_wait_for_longer_than_learners_may_take_to_meet():
+    assert remote._GIVE_UP_SECONDS > progress.RESTARTING.answer
+    assert remote._GIVE_UP_SECONDS > collectives._START_SECONDS
