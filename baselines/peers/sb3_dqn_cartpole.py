@@ -11,6 +11,7 @@ import sys
 import time
 
 import gymnasium
+import torch
 from stable_baselines3.common import callbacks, evaluation
 
 from benchmarks.peers.sb3 import parts
@@ -60,6 +61,8 @@ class Evaluation(callbacks.BaseCallback):
 
 def main() -> None:
     seed, path = int(sys.argv[1]), sys.argv[2]
+    # Beside other work two threads spend their time waiting for each other.
+    torch.set_num_threads(1)
     with open(path, 'w', newline='') as file:
         model = parts.make_dqn(seed, parts.ZOO_STEPS)
         model.learn(parts.ZOO_STEPS, callback=Evaluation(seed, file))
