@@ -98,8 +98,12 @@ def run_baseline(
                     row |= baseline.measure(run_dir)
                 csv = folder / f'{variant}_seed_{seed}.csv'
                 shutil.copy(evaluator, csv)
-                part['config'] = json.loads((run_dir / 'config.json').read_text())
-                del part['config']['seed']
+                config = json.loads((run_dir / 'config.json').read_text())
+                del config['seed']
+            if part.get('config') != config:
+                if part['seeds']:
+                    print(f'{name} {variant}: seeds of another config are dropped')
+                part |= {'config': config, 'seeds': []}
             others = [other for other in part['seeds'] if other['seed'] != seed]
             part['seeds'] = sorted([*others, row], key=lambda row: row['seed'])
             path.write_text(json.dumps(record, indent=1) + '\n')

@@ -163,7 +163,7 @@ class Group:
             if waited > seconds:
                 raise TimeoutError(
                     f'all {self.size} learners must {what} within {seconds:g} s, got '
-                    f'learner {self.rank} and not {self.others}; see the log there.'
+                    f'learner {self.rank} and not all of {self.others}; see the logs.'
                 )
             with contextlib.suppress(core.Stopped):
                 wait(f'{self.others}, to {what}', waited)
@@ -178,7 +178,8 @@ class Group:
     ) -> list[tf.Tensor]:
         """Returns the tensors, each the sum of those of all ranks, or their `Max`.
 
-        Those of one type travel as one vector. Waits for all ranks. In a graph it is
+        Those of one type travel as one vector. Waits for all ranks, without a time-out
+        for one that hangs but lives. In a graph it is
         one operation for good; each call outside of one takes memory that is not given
         back.
 

@@ -76,9 +76,20 @@ def unflattener(structure: types.Nest) -> Callable[[Sequence], Any]:
 
     Args:
         structure: of dicts, tuples, lists and NamedTuples.
+
+    Returns:
+        a function, which raises ValueError if the number of leaves is another one.
     """
-    build = _builder(structure)
-    return lambda leaves: build(iter(leaves))
+    build, wanted = _builder(structure), len(tree.flatten(structure))
+
+    def unflatten(leaves: Sequence) -> Any:
+        if len(leaves) != wanted:
+            raise ValueError(
+                f'leaves must be {wanted}, as of {structure}, got {len(leaves)}.'
+            )
+        return build(iter(leaves))
+
+    return unflatten
 
 
 def _builder(structure: types.Nest) -> Callable[[Iterator], Any]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import socket
 import struct
 import threading
+import time
 import uuid
 from collections.abc import Callable
 from typing import Any
@@ -14,6 +16,9 @@ from typing import Any
 _OK, _FAILED = b'+', b'-'
 _LENGTH = struct.Struct('<Q')  # Comes before each message.
 _PIECE_BYTES = 2**16
+_PAUSE_SECONDS = 1.0  # After a caller that could not be taken.
+
+_logger = logging.getLogger(__name__)
 
 
 class Server:
@@ -35,11 +40,13 @@ class Server:
         self._socket = socket.socket(socket.AF_UNIX)
         self._socket.bind(_address(self.name))
         self._socket.listen()
+        self._closed = False
         threading.Thread(target=self._accept, name=self.name, daemon=True).start()
 
     def close(self) -> None:
         """Takes no new callers; may be called twice."""
-        with contextlib.suppress(OSError):  # It is closed.
+        self._closed = True
+        with contextlib.suppress(OSError):  # It was closed before.
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
 
@@ -53,9 +60,14 @@ class Server:
         while True:
             try:
                 caller, _ = self._socket.accept()
-            except OSError:  # It is closed.
-                return
-            if _user(caller) != os.getuid():
+            except OSError as error:
+                if self._closed:
+                    return
+                # Such as too many open files: callers wait, and call again.
+                _logger.warning('%s took no caller: %s', self.name, error)
+                time.sleep(_PAUSE_SECONDS)
+                continue
+            if _user(caller) != os.geteuid():
                 caller.close()
                 continue
             threading.Thread(target=self._serve, args=(caller,), daemon=True).start()
@@ -88,17 +100,27 @@ class Client:
         self._timeout = timeout_seconds
         self._socket: socket.socket | None = None
         self._is_near = True
+        self._asked = False  # By the socket, and not answered yet.
 
     def act(self, packed: bytes) -> Callable[[], bytes]:
         """Begins the call; returns what waits for the answer.
 
         That raises whatever went wrong, here or there. The next call begins anew.
+
+        Raises:
+            RuntimeError: if the call before has not been waited for.
         """
+        if self._asked:
+            raise RuntimeError(
+                'act must be called once its last answer was waited for, got another '
+                'call; the answers would be taken for each other.'
+            )
         try:
             if self._is_near and self._socket is None:
                 self._connect()
             if self._socket is not None:
                 _send(self._socket, packed)
+                self._asked = True
                 return self._wait_for_answer
         except Exception as error:
             return self._failed(error)
@@ -107,22 +129,26 @@ class Client:
     def _connect(self) -> None:
         address = _address(self._courier.channel())
         one = socket.socket(socket.AF_UNIX)
-        try:
-            one.connect(address)
-        except OSError:  # Of another machine, since its node has just answered.
-            one.close()
-            self._is_near = False
-            return
         seconds = struct.pack(
             'll', int(self._timeout), int(self._timeout % 1 * 1_000_000)
         )
         for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
             one.setsockopt(socket.SOL_SOCKET, option, seconds)
-        self._socket = one
+        try:
+            one.connect(address)
+            # A name is free to take for anyone once its server has died.
+            self._is_near = _user(one) == os.geteuid()
+        except OSError:  # Of another machine, since its node has just answered.
+            self._is_near = False
+        if self._is_near:
+            self._socket = one
+        else:
+            one.close()
 
     def _wait_for_answer(self) -> bytes:
         if self._socket is None:
             raise RuntimeError('act must be called before each answer, got no call.')
+        self._asked = False
         try:
             answer = _receive(self._socket)
         except BlockingIOError:
@@ -146,6 +172,7 @@ class Client:
         return fail
 
     def _drop(self) -> None:
+        self._asked = False
         if self._socket is not None:
             self._socket.close()
             self._socket = None
@@ -174,6 +201,6 @@ def _receive(one: socket.socket) -> bytes:
 
 
 def _user(caller: socket.socket) -> int:
-    size = struct.calcsize('3i')
+    size = struct.calcsize('iII')  # pid, uid, gid
     credentials = caller.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
-    return struct.unpack('3i', credentials)[1]
+    return struct.unpack('iII', credentials)[1]

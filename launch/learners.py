@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from repertory.components import collectives
 
 _WATCH_SECONDS = 0.1
-_LEAVE_SECONDS = 10.0  # For the step that all do when the run begins to end.
+_LEAVE_SECONDS = 30.0  # For the step that all do when the run begins to end.
 
 
 class LearnerNode:

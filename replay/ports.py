@@ -15,7 +15,7 @@ from collections.abc import Sequence
 _SO_ATTACH_FILTER = 26
 _INTERFACE = 0xFFFFF008  # Where a filter finds the number of the network interface.
 _SOON_SECONDS = 0.05
-_FOR_LONG_SECONDS = 1.0
+_SETTLE_SECONDS = 1.0  # gRPC may listen by further sockets a moment later.
 
 _logger = logging.getLogger(__name__)
 
@@ -76,11 +76,16 @@ def keep_local_soon(ports: Sequence[int]) -> None:
 
 
 def _keep_local(ports: Sequence[int]) -> None:
-    begin, left = time.monotonic(), list(ports)
+    left = dict.fromkeys(ports, float('inf'))  # Until when each is looked at.
     try:
-        while left := [port for port in left if not keep_local(port)]:
-            is_late = time.monotonic() - begin > 60
-            time.sleep(_FOR_LONG_SECONDS if is_late else _SOON_SECONDS)
+        while left:
+            now = time.monotonic()
+            for port, until in list(left.items()):
+                if until < now:
+                    del left[port]
+                elif keep_local(port):
+                    left[port] = min(until, now + _SETTLE_SECONDS)
+            time.sleep(_SOON_SECONDS)
     except OSError as error:
         _logger.warning(
             'Ports %s may be reached by other machines: the kernel takes no filter '

@@ -56,6 +56,8 @@ class ThreadVectorEnvironment(vector.SerialVectorEnvironment):
         return self._end()
 
     def _begin(self, calls: Sequence[tuple[Callable, tuple]]) -> None:
+        if self._closed:
+            raise RuntimeError('reset and step must be called before close.')
         self._note_begun(True)
         # The last lane alone wakes this thread: to wake it for each costs as much as
         # a small environment. `next` of a count is atomic.

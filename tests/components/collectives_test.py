@@ -114,8 +114,8 @@ def test_one_that_does_not_join_or_learn_is_named():
     where, lines = printed('wait_for_one_that_hangs')
     for what in 'join', 'take the next step':
         assert lines.pop(0) == (
-            f'all 2 learners must {what} within 2.5 s, got learner 0 and not learner 1 '
-            f'at {where[1]}; see the log there.'
+            f'all 2 learners must {what} within 2.5 s, got learner 0 and not all of '
+            f'learner 1 at {where[1]}; see the logs.'
         )
         assert lines.pop(0) == f'learner 1 at {where[1]}, to {what}'
 

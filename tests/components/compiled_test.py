@@ -63,6 +63,9 @@ def test_an_unflattener_does_what_tree_does():
         assert unflatten(leaves) == tree.unflatten_as(structure, leaves)
     assert type(unflatten(leaves)[0]) is types.TimeStep
     assert compiled.unflattener(0)([7]) == 7
+    for leaves in ([1] * 5, [1] * 7):
+        with pytest.raises(ValueError, match=f'leaves must be 6, .* got {len(leaves)}'):
+            unflatten(leaves)
 
 
 def test_calls_of_a_small_graph_keep_no_memory():

@@ -120,17 +120,16 @@ def test_four_actors_of_eight_sleeping_lanes_are_chosen_for_in_large_batches(tmp
         evaluators=0,
     )
     wait_for(run, lambda: actor_steps(tmp_path) > 10_000)
-    rates, batches = [], []
-    for _ in range(10):
-        time.sleep(1)
-        status = progress.read(tmp_path / 'status.json')
-        rates.append(status['rates']['actor_steps'])
-        batches.append(status['nodes']['inference']['metrics']['mean_batch'])
+    begin = progress.read(tmp_path / 'status.json')['counts']
+    time.sleep(10)
+    status = progress.read(tmp_path / 'status.json')
     run.stop()
     assert run.wait(timeout=60) == launcher.Result(0)
-    rate, batch = max(rates), sum(batches) / len(batches)
+    passed = {name: status['counts'][name] - begin[name] for name in begin}
+    rate = passed['actor_steps'] / passed['seconds']
+    batch = status['nodes']['inference']['metrics']['mean_batch']
     print(f'\n{rate:.0f} environment steps/s, mean batch {batch:.1f}')
     assert batch >= 16
-    # 3,340 to 3,800 at real-time priority; where others use the cores as well, a half
-    # of that and less: see docs/performance.md for what bounds it.
-    assert rate >= 1000
+    # 2,540 to 3,030 alone on two cores; where others use them as well, a half of that
+    # and less: see docs/performance.md for what bounds it.
+    assert rate >= 2_000

@@ -1,5 +1,6 @@
 """Calls within one machine, in the place of Courier's."""
 
+import socket
 import threading
 from concurrent import futures
 
@@ -118,6 +119,20 @@ def test_a_server_of_another_machine_is_called_by_courier():
 def test_other_users_are_not_heard(monkeypatch):
     monkeypatch.setattr(channels, '_user', lambda caller: -1)
     with channels.Server(lambda message: b'') as server:
+        with socket.socket(socket.AF_UNIX) as caller:
+            caller.settimeout(10.0)
+            caller.connect(f'\0{server.name}')
+            assert caller.recv(1) == b''  # It is closed.
+        # Nor does a client ask a server of another user.
+        node = Node(server.name)
+        assert channels.Client(node).act(b'1')() == b'by courier'
+
+
+def test_a_second_call_before_the_answer_is_refused():
+    with channels.Server(lambda message: message) as server:
         client = channels.Client(Node(server.name))
-        with pytest.raises((EOFError, OSError)):
-            client.act(b'')()
+        wait = client.act(b'first')
+        with pytest.raises(RuntimeError, match='another call'):
+            client.act(b'second')
+        assert wait() == b'first'
+        assert client.act(b'third')() == b'third'
