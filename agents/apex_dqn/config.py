@@ -121,13 +121,13 @@ PAPER = Config(
     target_update_period=2_500,
 )
 
-# Balances CartPole-v1 within some 10,000 environment steps.
+# For CartPole-v1; at twice the learning rate balance is found sooner, and lost again.
 CARTPOLE = Config(
     n_step=5,
     max_replay_size=100_000,
     samples_per_insert=16.0,
     hidden_sizes=(256, 256),
-    target_update_period=50,
+    learning_rate=5e-4,
 )
 
 PRESETS = {'default': Config(), 'paper': PAPER, 'cartpole': CARTPOLE}
