@@ -58,3 +58,6 @@ class Frames(dm_env.Environment):
 
     def reward_spec(self) -> specs.Array:
         return specs.Array((), np.float32, 'reward')
+
+    def discount_spec(self) -> specs.Array:
+        return specs.BoundedArray((), np.float32, 0, 1, 'discount')
