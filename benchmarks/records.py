@@ -28,7 +28,10 @@ def write(
     record = {
         'command': ' '.join(['python', '-m', module, *sys.argv[1:]]),
         'commit': _git('rev-parse', 'HEAD'),
-        'uncommitted_changes': bool(_git('status', '--porcelain', '-uno')),
+        'uncommitted_changes': bool(
+            # Results that the benchmarks before have written do not count.
+            _git('status', '--porcelain', '-uno', '--', ':/', f':(exclude){RESULTS}')
+        ),
         'date': time.strftime('%Y-%m-%d', time.gmtime()),
         'seed': seed,
         'hardware': hardware(),
