@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import pathlib
+import textwrap
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -18,7 +20,10 @@ _LABELS = {
     'seconds': 'wall clock [s]',
     'episode_return': 'episode return',
 }
+_LABEL_CHARACTERS = 80  # In a line.
 _BINS = 60  # More points of the actors than this are drawn as means.
+
+_logger = logging.getLogger(__name__)
 
 
 def plot_run(
@@ -74,12 +79,13 @@ def plot_runs(
         paths: the runs' folders.
         output: the PNG file.
         compare: a curve for each setting, over its seeds, named by what differs;
-            else all runs are seeds of one.
+            else all runs are seeds of one. Runs without an evaluation are left out,
+            with a warning.
         x: what the x axis is, a column's name.
 
     Raises:
         FileNotFoundError: if one of `paths` is not the folder of a run.
-        ValueError: if a run has no evaluation, or without `compare` settings differ.
+        ValueError: if no run has an evaluation, or without `compare` settings differ.
     """
     labels = settings(paths)
     if len(set(labels)) > 1 and not compare:
@@ -92,9 +98,12 @@ def plot_runs(
     for path, label in zip(paths, labels, strict=True):
         folder = run_folder.open_run(path)
         curve = curves_lib.read_evaluations(folder, x)
-        if not len(curve[0]):
-            raise ValueError(_nothing_to_draw(folder))
-        groups.setdefault(label, []).append(curve)
+        if len(curve[0]):
+            groups.setdefault(label, []).append(curve)
+        else:
+            _logger.warning('%s is left out: it has no evaluation yet.', folder.path)
+    if not groups:
+        raise ValueError(_nothing_to_draw(run_folder.open_run(paths[0])))
     names = [run_folder.open_run(path).description() for path in paths]
     agents = ', '.join(dict.fromkeys(name['agent'] for name in names))
     environments = ', '.join(dict.fromkeys(name['environment'] for name in names))
@@ -170,6 +179,7 @@ def plot_groups(
     axes = figure.subplots()
     for label, curves in groups.items():
         grid, values = _interpolate(curves)
+        label = textwrap.fill(label, _LABEL_CHARACTERS)
         prefix = f'{label}: ' if label else ''
         single = len(curves) == 1
         [line] = axes.plot(
@@ -189,8 +199,9 @@ def plot_groups(
     if target is not None:
         axes.axhline(target, color='tab:gray', linestyle='--', label=f'{target:g}')
     _label(axes, x)
-    axes.legend(fontsize='small')
-    axes.set_title(title)
+    # Below the axes: names of settings may be long, and would hide the curves.
+    figure.legend(loc='outside lower left', fontsize='small')
+    axes.set_title(textwrap.fill(title, _LABEL_CHARACTERS))
     _save(figure, pathlib.Path(path))
 
 
@@ -212,7 +223,8 @@ def _interpolate(
 def _nothing_to_draw(folder: run_folder.RunFolder) -> str:
     return (
         f'{folder.csv} must hold the return of an episode to draw, got none; '
-        'wait for the first, or turn `csv` logging on.'
+        'wait for the first, or resume a run that was stopped before it, or turn `csv` '
+        'logging on.'
     )
 
 

@@ -12,7 +12,7 @@ import sys
 import traceback
 from collections.abc import Iterator, Sequence
 
-from repertory.launch import checks, log_watcher, run_folder
+from repertory.launch import checks, log_watcher, progress, run_folder
 from repertory.launch import display as display_lib
 from repertory.launch.cli import names, request
 
@@ -105,10 +105,19 @@ def _print_last_lines(folder: run_folder.RunFolder) -> None:
     if folder.policy.exists():
         print(f'evaluate: {command} eval {path}')
     if folder.checkpoints.exists():
-        print(f'resume:   {command} train --resume {path}')
+        print(f'resume:   {command} train --resume {path}{_more(folder)}')
     if folder.csv.exists():
         print(f'plot:     {command} plot {path}')
     sys.stdout.flush()
+
+
+def _more(folder: run_folder.RunFolder) -> str:
+    """Returns the flag without which a run at the end of its budget has ended."""
+    status = progress.read(folder.status)
+    for name, value in status.get('budget', {}).items():
+        if value and status['reason'].startswith(f'max_{name} of '):
+            return f' --max-{name.replace("_", "-")} {2 * value:.15g}'
+    return ''
 
 
 def _command() -> str:

@@ -1,5 +1,6 @@
 """What `repertory train` tells the user to type next."""
 
+import json
 import shlex
 import sys
 
@@ -34,6 +35,22 @@ def test_paths_below_the_working_directory_are_short(installed, tmp_path, capsys
         'logs:     runs/catch/logs',
         'evaluate: .venv/bin/repertory eval runs/catch',
     ]
+
+
+def test_a_run_at_the_end_of_its_budget_is_resumed_with_a_larger_one(
+    installed, tmp_path, capsys
+):
+    folder = run_folder.RunFolder(tmp_path / 'runs')
+    folder.checkpoints.mkdir(parents=True)
+    budget = {'actor_steps': 2_000_000, 'learner_steps': None, 'seconds': 60.0}
+    status = {'budget': budget, 'reason': 'max_actor_steps of 2000000 reached'}
+    folder.status.write_text(json.dumps(status))
+    resume = 'resume:   .venv/bin/repertory train --resume runs'
+    assert f'{resume} --max-actor-steps 4000000' in lines(folder.path, capsys)
+    folder.policy.rmdir()
+    status['reason'] = 'interrupted by SIGINT'
+    folder.status.write_text(json.dumps(status))
+    assert resume in lines(folder.path, capsys)
 
 
 def test_an_active_environment_needs_no_path(installed, tmp_path, capsys, monkeypatch):

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from matplotlib import figure as figure_lib
 from matplotlib import image
+from matplotlib.backends import backend_agg
 
 from repertory.components import loggers
 from repertory.launch import plots, run_folder
@@ -153,6 +154,37 @@ def test_plot_runs_compares_settings_over_their_seeds(tmp_path, figures):
     assert first.get_xdata()[-1] == 1.0  # Seconds.
     assert len(axes.collections) == 1  # The range of the two seeds.
     assert axes.get_title() == 'apex_dqn on catch'
+
+
+def test_a_run_without_an_evaluation_is_left_out_with_a_warning(
+    tmp_path, figures, caplog
+):
+    paths = [
+        _run_of(tmp_path / 'a', 0, 1, [0.0, 1.0]),
+        _run_of(tmp_path / 'b', 1, 1, []),
+    ]
+    plots.plot_runs(paths, tmp_path / 'x.png')
+    assert len(figures[0].axes[0].get_lines()) == 1
+    assert 'b is left out: it has no evaluation yet' in caplog.text
+    with pytest.raises(ValueError, match='must hold the return of an episode'):
+        plots.plot_runs(paths[1:], tmp_path / 'x.png')
+
+
+def test_long_names_of_settings_leave_the_curves_their_room(tmp_path, figures):
+    x, name = np.array([0.0, 1.0]), ', '.join(f'a_setting_{i} {i}' for i in range(9))
+    plots.plot_groups({name: [(x, x)]}, tmp_path / 'x.png', 'title ' * 30)
+    [figure] = figures
+    [axes] = figure.axes
+    [legend] = figure.legends
+    canvas = backend_agg.FigureCanvasAgg(figure)
+    canvas.draw()
+    drawn = canvas.get_renderer()
+    assert axes.bbox.width > 0.8 * figure.bbox.width
+    assert axes.bbox.height > 0.4 * figure.bbox.height
+    assert not axes.bbox.overlaps(legend.get_window_extent(drawn))
+    for text in (axes.title, legend):
+        box = text.get_window_extent(drawn)
+        assert box.x0 >= 0 and box.x1 <= figure.bbox.width
 
 
 def test_plot_runs_names_agents_where_they_differ(tmp_path):
