@@ -46,7 +46,8 @@ class Frames(dm_env.Environment):
         if time >= _STACKED:
             time = _STACKED + (time - _STACKED) % _NUM_FRAMES
         if self._time == _LENGTH:
-            return dm_env.termination(reward, self._stacks[time])
+            end = dm_env.termination(reward, self._stacks[time])
+            return end._replace(discount=np.float32(0))
         return dm_env.transition(reward, self._stacks[time], np.float32(1))
 
     def observation_spec(self) -> specs_lib.StackedFrames:
