@@ -101,8 +101,12 @@ def run_baseline(
                 config = json.loads((run_dir / 'config.json').read_text())
                 del config['seed']
             if part.get('config') != config:
-                if part['seeds']:
-                    print(f'{name} {variant}: seeds of another config are dropped')
+                # Nor are their curves to be drawn beside a peer's.
+                for other in part['seeds']:
+                    print(f'{name} {variant}: seed {other["seed"]} had another config')
+                    if other['seed'] != seed:
+                        stale = folder / f'{variant}_seed_{other["seed"]}.csv'
+                        stale.unlink(missing_ok=True)
                 part |= {'config': config, 'seeds': []}
             others = [other for other in part['seeds'] if other['seed'] != seed]
             part['seeds'] = sorted([*others, row], key=lambda row: row['seed'])

@@ -179,9 +179,8 @@ class Group:
         """Returns the tensors, each the sum of those of all ranks, or their `Max`.
 
         Those of one type travel as one vector. Waits for all ranks, without a time-out
-        for one that hangs but lives. In a graph it is
-        one operation for good; each call outside of one takes memory that is not given
-        back.
+        for one that hangs but lives. In a graph it is one operation for good; each call
+        outside of one takes memory that is not given back.
 
         Args:
             tensors: of known shapes, the same on all ranks.

@@ -85,7 +85,8 @@ def unflattener(structure: types.Nest) -> Callable[[Sequence], Any]:
     def unflatten(leaves: Sequence) -> Any:
         if len(leaves) != wanted:
             raise ValueError(
-                f'leaves must be {wanted}, as of {structure}, got {len(leaves)}.'
+                f'leaves must be {wanted}, as of {structure}, got {len(leaves)}; give '
+                'both sides the same specs.'
             )
         return build(iter(leaves))
 

@@ -47,7 +47,7 @@ class Config(builder.AgentConfig):
     """Of the policy's entropy, which is raised."""
     reward_scale: float = 1.0
     """Factor of rewards, in learning only, before their transform. Values of 100 that
-    share a torso with the policy crowd it out; values about 1 to 10 do not."""
+    share a torso with the policy crowd it out: on CartPole 0.05 helps."""
     reward_transform: Literal[
         'none', 'clip', 'tanh', 'asymmetric', 'asymmetric_paper'
     ] = 'none'

@@ -55,6 +55,20 @@ def test_seeds_and_variants_that_are_not_run_stay(runs, tmp_path):
     assert {'one.png', 'two.png', 'one_seed_1.csv', 'two_seed_3.csv'} <= names
 
 
+def test_seeds_of_another_config_are_dropped_with_their_curves(runs, tmp_path, capsys):
+    run.run_baseline('fake', [0, 1], ['one'], tmp_path)
+    path = tmp_path / 'fake' / 'result.json'
+    record = json.loads(path.read_text())
+    record['variants']['one']['config'] = {'environment': 'another'}
+    path.write_text(json.dumps(record))
+    run.run_baseline('fake', [1, 2], ['one'], tmp_path)
+    seeds = json.loads(path.read_text())['variants']['one']['seeds']
+    assert [row['seed'] for row in seeds] == [1, 2]
+    csvs = {path.name for path in (tmp_path / 'fake').glob('*.csv')}
+    assert csvs == {'one_seed_1.csv', 'one_seed_2.csv'}
+    assert 'one: seed 0 had another config' in capsys.readouterr().out
+
+
 def test_an_untrained_policy_does_not_reach_the_mark(tmp_path):
     path = tmp_path / 'evaluator.csv'
     rows = '0,0,1,3.0', '40,0,2,3.0', '80,5,3,0.0', '120,9,4,2.0', '160,13,5,1.0'

@@ -51,7 +51,7 @@ def test_impala_learns_catch(tmp_path):
 @pytest.mark.parametrize('name', ['apex_dqn_catch', 'apex_dqn_cartpole'])
 def test_a_baseline_reaches_its_target(tmp_path, name, seed):
     baseline = importlib.import_module(f'baselines.{name}')
-    make, *_ = baseline.VARIANTS.values()
+    (make,) = baseline.VARIANTS.values()
     config, topology = make(seed)
     config = dataclasses.replace(config, target_return=baseline.TARGET)
     result = local.run_experiment(config, topology, tmp_path / 'run')
