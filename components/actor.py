@@ -120,10 +120,7 @@ class PolicyActor(_RecordingActor):
         self._step = compiled.Compiled(
             self._step_with_state if self._has_state else self._step_without_state,
             self._signature(),
-            # Convolutions need oneDNN more than their calls weigh.
-            small=all(
-                len(leaf.shape) < 3 for leaf in tree.flatten(self._spec.observations)
-            ),
+            small=compiled.is_small(policy.variables),
         )
 
     def _signature(self) -> list:

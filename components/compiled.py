@@ -26,8 +26,8 @@ class Compiled:
         function: of nests of tensors, to a nest of tensors. It may read and change
             variables, which have to exist; it is traced at once, without autograph.
         signature: tf.TensorSpec for each leaf of the arguments.
-        small: for graphs that cost less than their call: run as such a branch, on a
-            CPU; where there is a GPU, which may lack one of the operations, as others.
+        small: run as such a branch, on a CPU; where there is a GPU, which may lack one
+            of the operations, as others.
     """
 
     def __init__(
@@ -69,6 +69,15 @@ class Compiled:
                 args=inputs, Tout=self._dtypes, f=self._traced
             )
         return self._unflatten(results)
+
+
+def is_small(variables: Sequence[tf.Variable]) -> bool:
+    """Returns whether the graph of these parameters is to be `small`.
+
+    Convolutions, whose weights have more than two dimensions, need oneDNN more than
+    their calls weigh.
+    """
+    return all(len(variable.shape) < 3 for variable in variables)
 
 
 def unflattener(structure: types.Nest) -> Callable[[Sequence], Any]:

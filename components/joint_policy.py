@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -12,7 +13,23 @@ import tree
 from repertory.components import compiled, policies, specs, types
 from repertory.components.networks import memory
 
+Leaves = Sequence[np.ndarray]  # Of a nest [N, ...], in the order of `tree`.
+
 _STEPS = 16  # Of random numbers that one call draws: it costs more than they do.
+
+
+class RoleOutput(NamedTuple):
+    """What the N lanes of one role do: leaves and nests of arrays [N, ...].
+
+    Attributes:
+        action: leaves.
+        extras: of the policy, by name, and `state`, the one acted from, if it has one.
+        state: leaves, after the step.
+    """
+
+    action: list[np.ndarray]
+    extras: dict[str, types.Nest]
+    state: list[np.ndarray]
 
 
 class JointPolicy:
@@ -22,7 +39,7 @@ class JointPolicy:
 
     Attributes:
         num_roles: how many.
-        no_state: of the shapes of one role's state [N, ...], arrays; all zero.
+        no_state: leaves of the shapes of one role's state, all zero.
 
     Args:
         policies_: of each role, all of the same networks.
@@ -43,7 +60,9 @@ class JointPolicy:
         self._policy = policies_[0]
         self._spec = environment_spec
         self._draw = [
-            compiled.Compiled(functools.partial(_draw_steps, policy, num_lanes), [])
+            compiled.Compiled(
+                functools.partial(_draw_steps, policy, num_lanes), [], small=True
+            )
             for policy in policies_
         ]
         # Also the first of each, since they are drawn in order.
@@ -51,12 +70,13 @@ class JointPolicy:
         for role, other in enumerate(drawn):
             _check_draws(role, drawn[0], other)
         self._drawn = [_split(each) for each in drawn]
-        state = tree.map_structure(
-            tf.convert_to_tensor, self._policy.initial_state(num_lanes)
-        )
-        self.no_state = tree.map_structure(
-            lambda leaf: np.zeros(leaf.shape, leaf.dtype.as_numpy_dtype), state
-        )
+        state = self._policy.initial_state(num_lanes)
+        self._state = tree.map_structure(tf.convert_to_tensor, state)
+        self.no_state = [
+            np.zeros(leaf.shape, leaf.dtype.as_numpy_dtype)
+            for leaf in tree.flatten(self._state)
+        ]
+        self._num_lanes = num_lanes
 
         def lanes(leaf, dimensions: int) -> tf.TensorSpec:
             return tf.TensorSpec((None, *leaf.shape[dimensions:]), leaf.dtype)
@@ -64,63 +84,75 @@ class JointPolicy:
         self._step = compiled.Compiled(
             self._step_lanes,
             [
-                tree.map_structure(
-                    lambda x: lanes(x, 0), environment_spec.observations
-                ),
-                tf.TensorSpec((None,), tf.bool),
-                tree.map_structure(lambda x: lanes(x, 1), state),
-                tree.map_structure(lambda x: lanes(x, 2), drawn[0]),
+                [
+                    lanes(leaf, 0)
+                    for leaf in tree.flatten(environment_spec.observations)
+                ],
+                lanes(np.zeros(num_lanes, bool), 1),
+                [lanes(leaf, 1) for leaf in tree.flatten(self._state)],
+                tree.map_structure(lambda leaf: lanes(leaf, 2), drawn[0]),
             ],
+            small=compiled.is_small(self._policy.variables),
         )
 
     def __call__(
         self,
         roles: Sequence[int],
-        observations: Sequence[Sequence[np.ndarray]],
+        observations: Sequence[Leaves],
         firsts: Sequence[np.ndarray],
-        states: Sequence[types.Nest],
-    ) -> tuple[types.Nest, types.Nest, dict[str, types.Nest], types.Nest]:
-        """Returns what the lanes of K roles do, in the order of `roles`.
+        states: Sequence[Leaves],
+    ) -> list[RoleOutput]:
+        """Returns what each of K roles does, in the order of `roles`.
 
         Args:
             roles: [K], their numbers, each at most once.
-            observations: [K], the leaves [N, ...] of each role's observation.
+            observations: [K], of each role's observation.
             firsts: [K], bool [N]: where an episode begins, and the state with it.
-            states: [K], nests [N, ...].
-
-        Returns:
-            Arrays [K * N, ...]: the states acted from, the actions, the extras, and
-            the states after them.
+            states: [K], of each role's state.
 
         Raises:
             ValueError: if the leaves of an observation are not those of the spec.
         """
 
-        def join(*leaves: np.ndarray) -> np.ndarray:
-            return np.concatenate(leaves)
+        def join(of_roles: Sequence[Leaves]) -> list[np.ndarray]:
+            return [np.concatenate(leaves) for leaves in zip(*of_roles, strict=True)]
 
-        columns = zip(*observations, strict=True)
         outputs = self._step(
-            tree.unflatten_as(
-                self._spec.observations, [join(*column) for column in columns]
-            ),
-            join(*firsts),
-            tree.map_structure(join, *states),
-            tree.map_structure(join, *map(self._next_draws, roles)),
+            join(observations),
+            np.concatenate(firsts),
+            join(states),
+            join([self._next_draws(role) for role in roles]),
         )
-        return tree.map_structure(lambda tensor: tensor.numpy(), outputs)
+        arrays = [[tensor.numpy() for tensor in leaves] for leaves in outputs]
+        return [
+            self._cut(arrays, slice(i * self._num_lanes, (i + 1) * self._num_lanes))
+            for i in range(len(roles))
+        ]
 
-    def _next_draws(self, role: int) -> types.Nest:
+    def _cut(self, arrays: Sequence[Leaves], own: slice) -> RoleOutput:
+        action, extras, state = ([leaf[own] for leaf in leaves] for leaves in arrays)
+        return RoleOutput(action, self._unflatten_extras(extras), state)
+
+    def _next_draws(self, role: int) -> Leaves:
         for draws in self._drawn[role]:
             return draws
         self._drawn[role] = _split(self._draw[role]())
         return next(self._drawn[role])
 
     def _step_lanes(self, observation, first, state, draws):
+        observation = tree.unflatten_as(self._spec.observations, observation)
         # Read in the graph, since a trainable initial state changes.
-        before = memory.reset_lanes(first, self._policy.initial_state(1), state)
+        before = memory.reset_lanes(
+            first,
+            self._policy.initial_state(1),
+            tree.unflatten_as(self._state, state),
+        )
         output = self._policy.act(observation, before, draws)
-        return before, output.action, output.extras, output.state
+        extras = output.extras
+        if state:
+            extras = {**extras, 'state': before}
+        self._unflatten_extras = compiled.unflattener(extras)
+        return [tree.flatten(nest) for nest in (output.action, extras, output.state)]
 
 
 def _draw_steps(policy: policies.Policy, num_lanes: int) -> types.Nest:
@@ -129,11 +161,9 @@ def _draw_steps(policy: policies.Policy, num_lanes: int) -> types.Nest:
     return tree.map_structure(lambda *each: tf.stack(each), *steps)
 
 
-def _split(drawn: types.Nest) -> Iterator[types.Nest]:
-    arrays = tree.map_structure(lambda leaf: leaf.numpy(), drawn)
-    return iter(
-        [tree.map_structure(lambda x, i=i: x[i], arrays) for i in range(_STEPS)]
-    )
+def _split(drawn: types.Nest) -> Iterator[Leaves]:
+    arrays = [leaf.numpy() for leaf in tree.flatten(drawn)]
+    return iter([[leaf[i] for leaf in arrays] for i in range(_STEPS)])
 
 
 def _check_draws(role: int, first: types.Nest, other: types.Nest) -> None:

@@ -118,7 +118,12 @@ class SGDLearner(core.Learner):
         received = time.perf_counter()
         if self._step is None:
             signature = tree.map_structure(tf.TensorSpec.from_tensor, sample)
-            self._step = compiled.Compiled(self._steps_of_call, [signature])
+            self._step = compiled.Compiled(
+                self._steps_of_call,
+                [signature],
+                # Collectives have not been tried in a branch.
+                small=self._group is None and compiled.is_small(self._variables),
+            )
         try:
             priorities, metrics = self._step(sample)
         except tf.errors.InvalidArgumentError as error:

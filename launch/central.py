@@ -5,6 +5,7 @@ Importing this module imports TensorFlow.
 
 from __future__ import annotations
 
+import asyncio
 import os
 
 from repertory.components import actor, core, variables
@@ -45,8 +46,9 @@ def build_inference(
     experiment: experiment_lib.ExperimentConfig,
     topology: experiment_lib.Topology,
     variable_source: core.VariableSource,
+    loop: asyncio.AbstractEventLoop,
 ) -> inference.InferenceServer:
-    """Returns the server of all actors' actions, which is not started yet."""
+    """Returns the server of all actors' actions in a loop; it is not started yet."""
     spec = experiment.environment_spec()
     builder = experiment.builder()
     networks = experiment.make_networks(spec)
@@ -67,4 +69,5 @@ def build_inference(
         # Half of the lanes are stepped while the other half is chosen for.
         max_lanes=-(-topology.num_actors // 2) * topology.envs_per_actor,
         timeout_seconds=topology.inference_timeout_seconds,
+        loop=loop,
     )

@@ -2,53 +2,71 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-import logging
 import os
 import socket
 import struct
 import threading
-import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 _OK, _FAILED = b'+', b'-'
 _LENGTH = struct.Struct('<Q')  # Comes before each message.
 _PIECE_BYTES = 2**16
-_PAUSE_SECONDS = 1.0  # After a caller that could not be taken.
-
-_logger = logging.getLogger(__name__)
+_BUFFER_BYTES = 2**20
+_ANSWER_SECONDS = 2.0  # A caller's own time-out is shorter: nobody waits any longer.
 
 
 class Server:
     """Answers messages of other processes on this machine; a context manager.
 
-    Those of other users are not heard. A thread for each caller answers.
+    Those of other users are not heard. One thread reads, answers and writes: a thread
+    for each caller would wait for Python's lock at each of these.
 
     Attributes:
         name: by which a `Client` finds it.
+        loop: of the thread, from now until `close`.
 
     Args:
-        answer: takes a message and returns the answer; the text of what it raises is
-            raised in the caller.
+        answer: takes a message and returns the answer; runs in `loop`. The text of
+            what it raises is raised in the caller.
     """
 
-    def __init__(self, answer: Callable[[bytes], bytes]):
+    def __init__(self, answer: Callable[[bytes], Coroutine[Any, Any, bytes]]):
         self.name = f'repertory-{uuid.uuid4().hex}'
+        self.loop = asyncio.new_event_loop()
         self._answer = answer
         self._socket = socket.socket(socket.AF_UNIX)
         self._socket.bind(_address(self.name))
         self._socket.listen()
+        self._ended = self.loop.create_future()
         self._closed = False
-        threading.Thread(target=self._accept, name=self.name, daemon=True).start()
+        self._thread = threading.Thread(target=self._run, name=self.name, daemon=True)
+        self._thread.start()
+
+    def call(self, message: bytes) -> bytes:
+        """Returns the answer to a message that came another way; not for `loop`.
+
+        Raises:
+            RuntimeError: if the server is closed.
+            TimeoutError: if there is no answer within 2 s.
+        """
+        if self._closed:
+            raise RuntimeError(
+                'call must come before close, got it after; the run is over, or its '
+                'node has to be started again.'
+            )
+        answer = asyncio.run_coroutine_threadsafe(self._answer(message), self.loop)
+        return answer.result(_ANSWER_SECONDS)
 
     def close(self) -> None:
-        """Takes no new callers; may be called twice."""
-        self._closed = True
-        with contextlib.suppress(OSError):  # It was closed before.
-            self._socket.shutdown(socket.SHUT_RDWR)
-        self._socket.close()
+        """Leaves the callers, and ends the thread; may be called twice."""
+        if not self._closed:
+            self._closed = True
+            self.loop.call_soon_threadsafe(self._ended.set_result, None)
+            self._thread.join()
 
     def __enter__(self) -> Server:
         return self
@@ -56,31 +74,40 @@ class Server:
     def __exit__(self, *unused) -> None:
         self.close()
 
-    def _accept(self) -> None:
-        while True:
-            try:
-                caller, _ = self._socket.accept()
-            except OSError as error:
-                if self._closed:
-                    return
-                # Such as too many open files: callers wait, and call again.
-                _logger.warning('%s took no caller: %s', self.name, error)
-                time.sleep(_PAUSE_SECONDS)
-                continue
-            if _user(caller) != os.geteuid():
-                caller.close()
-                continue
-            threading.Thread(target=self._serve, args=(caller,), daemon=True).start()
+    def _run(self) -> None:
+        with contextlib.closing(self.loop):
+            self.loop.run_until_complete(self._serve_all())
 
-    def _serve(self, caller: socket.socket) -> None:
-        with caller, contextlib.suppress(EOFError, OSError):  # The caller is gone.
+    async def _serve_all(self) -> None:
+        server = await asyncio.start_unix_server(
+            self._serve, sock=self._socket, limit=_BUFFER_BYTES
+        )
+        async with server:
+            await self._ended
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _serve(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        try:
+            if _user(writer.get_extra_info('socket')) != os.geteuid():
+                return
             while True:
-                message = _receive(caller)
+                size = await reader.readexactly(_LENGTH.size)
+                message = await reader.readexactly(*_LENGTH.unpack(size))
                 try:
-                    answer = _OK + self._answer(message)
+                    answer = _OK + await self._answer(message)
                 except Exception as error:  # The caller raises it.
                     answer = _FAILED + f'{type(error).__name__}: {error}'.encode()
-                _send(caller, answer)
+                writer.write(_LENGTH.pack(len(answer)) + answer)
+                await writer.drain()
+        except (EOFError, OSError):
+            pass  # The caller is gone.
+        finally:
+            writer.close()
 
 
 class Client:

@@ -7,19 +7,18 @@ parameters, and the recurrent state of their lanes stays here.
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
-import threading
 import time
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import tree
 
 from repertory.components import joint_policy, policies, specs, types, variables
 
-# The caller's own time-out is shorter: nobody waits for an answer any longer.
-_ANSWER_SECONDS = 2.0
+Answer = tuple[list[np.ndarray], dict[str, types.Nest], int]
+
 _ALIVE_SECONDS = 1.0  # An actor that has not asked for so long is not waited for.
 
 
@@ -44,23 +43,28 @@ class InferenceStatistics:
 class _Request:
     """One step of one actor, from its arrival on; the actor's newest one is kept."""
 
-    def __init__(self, actor: int, run: str, step: int):
-        self.actor, self.run, self.step = actor, run, step
-        self.observation: list[np.ndarray] = []
-        self.first = np.zeros(0, bool)
-        self.state: types.Nest = None  # Before it; when it is answered, after it.
+    def __init__(
+        self,
+        run: str,
+        step: int,
+        observation: joint_policy.Leaves,
+        first: np.ndarray,
+        answer: asyncio.Future[Answer],
+    ):
+        self.run, self.step = run, step
+        self.observation, self.first = observation, first
+        self.state: joint_policy.Leaves = []  # Before it; once answered, after it.
         self.arrived = time.monotonic()
-        self.answered = threading.Event()
-        self.answer: Any = None
-        self.error: Exception | None = None
+        self.answer = answer
 
     def refuse(self, error: Exception) -> None:
-        self.error = error
-        self.answered.set()
+        if not self.answer.done():
+            self.answer.set_exception(error)
+            self.answer.exception()  # Whoever asked may be gone: it has been seen.
 
 
 class InferenceServer:
-    """Answers `act` from any thread; a context manager.
+    """Answers `act`; a context manager.
 
     A batch is evaluated when `max_lanes` wait, or all actors that have asked of late,
     or the first has waited for `timeout_seconds`: in one compiled call, with the
@@ -77,6 +81,7 @@ class InferenceServer:
         client: brings newer parameters; its version is told with each action.
         max_lanes: of a batch that is not waited for further.
         timeout_seconds: the longest wait for others.
+        loop: in which all is done; it is run by another thread.
     """
 
     def __init__(
@@ -87,36 +92,40 @@ class InferenceServer:
         client: variables.VariableClient,
         max_lanes: int,
         timeout_seconds: float,
+        loop: asyncio.AbstractEventLoop,
     ):
         self._num_lanes = num_lanes
         self._client = client
         self._max_lanes = max_lanes
         self._timeout = timeout_seconds
         self._policy = joint_policy.JointPolicy(policies_, environment_spec, num_lanes)
+        self._expected = [
+            ((num_lanes, *leaf.shape), leaf.dtype)
+            for leaf in tree.flatten(environment_spec.observations)
+        ]
         self._newest: dict[int, _Request] = {}
         self._waiting: dict[int, _Request] = {}
-        self._changed = threading.Condition()
-        self._closed = False
+        self._next: asyncio.Handle | None = None  # Look at who waits.
+        self._loop = loop
+        self._started = self._closed = False
         self._error: Exception | None = None
         self._batches = self._lanes = 0
-        self._thread = threading.Thread(
-            target=self._serve, name='inference', daemon=True
-        )
 
     def start(self) -> None:
         """Takes the first parameters, and begins to answer."""
         self._client.update(wait=True)
-        self._thread.start()
+        self._started = True
+        self._loop.call_soon_threadsafe(self._answer_who_waits)
 
-    def act(
+    async def act(
         self,
         actor: int,
         run: str,
         step: int,
-        observation: list[np.ndarray],
+        observation: joint_policy.Leaves,
         first: np.ndarray,
-    ) -> tuple[list[np.ndarray], dict[str, types.Nest], int]:
-        """Returns the actions of one actor's lanes; blocks until its batch is done.
+    ) -> Answer:
+        """Returns the actions of one actor's lanes; awaits the batch. Runs in the loop.
 
         Each step is taken once: who asks for the same one again, as after an answer
         that was lost, gets the same answer.
@@ -133,28 +142,22 @@ class InferenceServer:
             one; and the version of the parameters.
 
         Raises:
-            ValueError: if there is no such actor, or the step is an earlier one.
-            RuntimeError: if the server is closed, if another process asks for the same
-                actor meanwhile, or if no answer comes within 2 s.
+            ValueError: if there is no such actor, if the step is an earlier one, or if
+                the observation is not that of the environment here.
+            RuntimeError: if the server is closed, or if another process asks for the
+                same actor meanwhile.
         """
-        with self._changed:
-            if self._closed or self._error is not None:
-                raise RuntimeError(
-                    f'the inference server must be serving to answer actor {actor}, '
-                    f'got {"closed" if self._closed else "failed"}; it has to be '
-                    'started again.'
-                )
-            request = self._newest.get(actor)
-            if request is None or (request.run, request.step) != (run, step):
-                request = self._enqueue(actor, run, step, observation, first)
-        if not request.answered.wait(_ANSWER_SECONDS):
+        if self._closed or self._error is not None:
             raise RuntimeError(
-                f'step {step} of actor {actor} must be answered within '
-                f'{_ANSWER_SECONDS:g} s, got no answer; ask for the same step again.'
+                f'the inference server must be serving to answer actor {actor}, '
+                f'got {"closed" if self._closed else "failed"}; it has to be '
+                'started again.'
             )
-        if request.error is not None:
-            raise request.error
-        return request.answer
+        request = self._newest.get(actor)
+        if request is None or (request.run, request.step) != (run, step):
+            self._check(actor, observation)
+            request = self._enqueue(actor, run, step, observation, first)
+        return await asyncio.shield(request.answer)  # Others may await it as well.
 
     def statistics(self) -> InferenceStatistics:
         """Returns what was done since the start.
@@ -170,12 +173,9 @@ class InferenceServer:
         return InferenceStatistics(self._batches, self._lanes)
 
     def close(self) -> None:
-        """Refuses who waits, and ends the thread; may be called twice."""
-        with self._changed:
-            self._closed = True
-            self._changed.notify_all()
-        if self._thread.ident is not None:
-            self._thread.join(timeout=10.0)
+        """Refuses who waits, and whoever asks later; may be called twice."""
+        self._closed = True
+        self._loop.call_soon_threadsafe(self._refuse_all)
 
     def __enter__(self) -> InferenceServer:
         return self
@@ -183,15 +183,23 @@ class InferenceServer:
     def __exit__(self, *unused) -> None:
         self.close()
 
-    def _enqueue(self, actor, run, step, observation, first) -> _Request:
+    def _check(self, actor: int, observation: joint_policy.Leaves) -> None:
         if actor not in range(self._policy.num_roles):
             raise ValueError(
                 f'actor must be in [0, {self._policy.num_roles}), got {actor}; are '
                 'actor and server of one topology?'
             )
+        got = [(leaf.shape, leaf.dtype) for leaf in observation]
+        if got != self._expected:
+            raise ValueError(
+                f'observation of actor {actor} must have the leaves {self._expected}, '
+                f'got {got}; are actor and server of one environment and topology?'
+            )
+
+    def _enqueue(self, actor, run, step, observation, first) -> _Request:
         last = self._newest.get(actor)
-        request = _Request(actor, run, step)
-        request.observation, request.first = observation, np.asarray(first)
+        answer = self._loop.create_future()
+        request = _Request(run, step, observation, np.asarray(first), answer)
         if last is None or last.run != run:
             request.first = np.ones_like(request.first)
             request.state = self._policy.no_state
@@ -203,7 +211,7 @@ class InferenceServer:
                     f'{step}; it is a call that was given up.'
                 )
             if last.run == run:
-                request.state, last.state = last.state, None
+                request.state, last.state = last.state, []
             elif self._waiting.pop(actor, None) is not None:
                 last.refuse(
                     RuntimeError(
@@ -212,72 +220,63 @@ class InferenceServer:
                     )
                 )
         self._newest[actor] = self._waiting[actor] = request
-        self._changed.notify_all()
+        # Whoever else has asked by now is heard before.
+        self._look_at(self._loop.call_soon(self._answer_who_waits))
         return request
 
-    def _serve(self) -> None:
-        while True:
-            batch = self._take_batch()
-            try:
-                if self._closed:
-                    raise RuntimeError(
-                        'the inference server must be serving to answer, got closed; '
-                        'the run is over, or it has to be started again.'
-                    )
+    def _look_at(self, handle: asyncio.Handle) -> None:
+        if self._next is not None:
+            self._next.cancel()
+        self._next = handle
+
+    def _answer_who_waits(self) -> None:
+        try:
+            while self._waiting and self._started:
+                left = self._seconds_left()
+                if left > 0:
+                    later = self._loop.call_later(left, self._answer_who_waits)
+                    return self._look_at(later)
+                batch, self._waiting = self._waiting, {}
                 self._client.update(len(batch) * self._num_lanes)
                 self._answer(batch)
-            except Exception as error:  # `statistics` raises it.
-                if not self._closed:
-                    self._error = error
-                with self._changed:
-                    late = list(self._waiting.values())
-                for request in (*batch, *late):
-                    request.refuse(error)
-                return
+        except Exception as error:  # `statistics` raises it.
+            self._error = error
+            for request in self._newest.values():
+                request.refuse(error)
 
-    def _take_batch(self) -> list[_Request]:
-        with self._changed:
-            while not self._closed:
-                left = None
-                if self._waiting:
-                    now = time.monotonic()
-                    oldest = min(r.arrived for r in self._waiting.values())
-                    left = oldest + self._timeout - now
-                    since = now - _ALIVE_SECONDS
-                    alive = [
-                        r.arrived for r in self._newest.values() if r.arrived > since
-                    ]
-                    lanes = len(self._waiting) * self._num_lanes
-                    enough = min(self._max_lanes, len(alive) * self._num_lanes)
-                    if left <= 0 or lanes >= enough:
-                        break
-                    # Once another falls silent, fewer are enough.
-                    left = min(left, min(alive) - since)
-                self._changed.wait(left)
-            batch, self._waiting = list(self._waiting.values()), {}
-            return batch
+    def _seconds_left(self) -> float:
+        """Returns how long to wait for others; 0 where those who wait are enough."""
+        now = time.monotonic()
+        since = now - _ALIVE_SECONDS
+        alive = [r.arrived for r in self._newest.values() if r.arrived > since]
+        lanes = len(self._waiting) * self._num_lanes
+        if lanes >= min(self._max_lanes, len(alive) * self._num_lanes):
+            return 0.0
+        oldest = min(request.arrived for request in self._waiting.values())
+        # Once another falls silent, fewer are enough.
+        return min(oldest + self._timeout - now, min(alive) - since)
 
-    def _answer(self, batch: Sequence[_Request]) -> None:
-        lanes = self._num_lanes
-        before, action, extras, after = self._policy(
-            [request.actor for request in batch],
-            [request.observation for request in batch],
-            [request.first for request in batch],
-            [request.state for request in batch],
+    def _answer(self, batch: dict[int, _Request]) -> None:
+        requests = batch.values()
+        outputs = self._policy(
+            list(batch),
+            [request.observation for request in requests],
+            [request.first for request in requests],
+            [request.state for request in requests],
         )
         self._batches += 1
-        self._lanes += len(batch) * lanes
-        if tree.flatten(before):
-            extras = {**extras, 'state': before}
-        for i, request in enumerate(batch):
-
-            def own(leaf, i=i):
-                return leaf[i * lanes : (i + 1) * lanes]
-
-            request.state = tree.map_structure(own, after)
-            request.answer = (
-                [own(leaf) for leaf in tree.flatten(action)],
-                tree.map_structure(own, extras),
-                self._client.version,
+        self._lanes += len(batch) * self._num_lanes
+        for request, output in zip(requests, outputs, strict=True):
+            request.state = output.state
+            request.answer.set_result(
+                (output.action, output.extras, self._client.version)
             )
-            request.answered.set()
+
+    def _refuse_all(self) -> None:
+        error = RuntimeError(
+            'the inference server must be serving to answer, got closed; the run is '
+            'over, or it has to be started again.'
+        )
+        self._waiting = {}
+        for request in self._newest.values():
+            request.refuse(error)

@@ -147,12 +147,13 @@ class InferenceNode:
         from repertory.launch import central
 
         self._control = make_control('inference', coordinator)
+        self._near = channels.Server(self._act)
         self._server = central.build_inference(
             plan.experiment,
             plan.topology,
             remote.RemoteVariables(learner, self._control),
+            self._near.loop,
         )
-        self._near = channels.Server(self.act)
 
     def channel(self) -> str:
         """Returns where `act` can be called on this machine, without Courier."""
@@ -160,7 +161,11 @@ class InferenceNode:
 
     def act(self, packed: bytes) -> bytes:
         """Returns what `InferenceServer.act` does, pickled like its arguments."""
-        return pickle.dumps(self._server.act(*pickle.loads(packed)), protocol=5)
+        return self._near.call(packed)
+
+    async def _act(self, packed: bytes) -> bytes:
+        answer = await self._server.act(*pickle.loads(packed))
+        return pickle.dumps(answer, protocol=5)
 
     def run(self) -> None:
         """Reports until the run is over."""

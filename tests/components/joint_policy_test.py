@@ -36,15 +36,17 @@ def test_each_role_keeps_its_own_random_numbers_whoever_else_acts():
         rng.shuffle(roles)
         seen = rng.normal(size=(len(roles), _LANES, 2)).astype(np.float32)
         firsts = [np.zeros(_LANES, bool)] * len(roles)
-        _, action, extras, _ = joint(
-            roles.tolist(), [[each] for each in seen], firsts, [()] * len(roles)
+        outputs = joint(
+            roles.tolist(), [[each] for each in seen], firsts, [[]] * len(roles)
         )
         for i, role in enumerate(roles):
-            own = slice(i * _LANES, (i + 1) * _LANES)
             expected = alone[role](tf.constant(seen[i]), ())
-            np.testing.assert_array_equal(action[own], expected.action)
+            [action] = outputs[i].action
+            np.testing.assert_array_equal(action, expected.action)
             for name in ('q_taken', 'q_max'):
-                np.testing.assert_allclose(extras[name][own], expected.extras[name])
+                np.testing.assert_allclose(
+                    outputs[i].extras[name], expected.extras[name]
+                )
 
 
 def test_roles_that_draw_other_numbers_are_refused():
@@ -58,7 +60,8 @@ def test_roles_that_draw_nothing_act_together():
     joint = joint_policy.JointPolicy(make_policies([0.0, 0.0]), _SPEC, _LANES)
     seen = np.random.default_rng(0).normal(size=(2, _LANES, 2)).astype(np.float32)
     firsts = [np.ones(_LANES, bool)] * 2
-    _, action, _, _ = joint([1, 0], [[each] for each in seen], firsts, [()] * 2)
+    outputs = joint([1, 0], [[each] for each in seen], firsts, [[]] * 2)
     [policy] = make_policies([0.0])
     expected = policy(tf.constant(seen.reshape(-1, 2)), ()).action
-    np.testing.assert_array_equal(action, expected)
+    actions = np.concatenate([output.action[0] for output in outputs])
+    np.testing.assert_array_equal(actions, expected)

@@ -48,10 +48,18 @@ class Run:
         self.run = None
 
     def launch(
-        self, checkpoint_seconds, shards, max_restarts=9, resume=False, **topology
+        self,
+        checkpoint_seconds,
+        shards,
+        max_restarts=9,
+        resume=False,
+        max_replay_size=20_000,
+        **topology,
     ):
         experiment = experiment_lib.ExperimentConfig(
-            agent=config.Config(min_replay_size=200, batch_size=32),
+            agent=config.Config(
+                min_replay_size=200, max_replay_size=max_replay_size, batch_size=32
+            ),
             environment=fragile.make,
             max_actor_steps=10**9,
             evaluation_period_seconds=2.0,

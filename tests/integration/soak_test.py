@@ -43,7 +43,12 @@ def slopes(samples):
 def test_a_run_outlives_random_kills_and_learns(tmp_path):
     chance = random.Random(0)
     run = fault_runs.Run(tmp_path)
-    run.launch(checkpoint_seconds=10.0, shards=2, max_restarts=1000)
+    run.launch(
+        checkpoint_seconds=10.0,
+        shards=2,
+        max_restarts=1000,
+        max_replay_size=5_000,  # Full before the warm-up is over.
+    )
     samples, kills = collections.defaultdict(list), collections.Counter()
     owners = {}
     end = time.monotonic() + 60 * _MINUTES

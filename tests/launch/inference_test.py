@@ -1,3 +1,5 @@
+import asyncio
+import contextlib
 import pickle
 import threading
 import time
@@ -11,8 +13,8 @@ from repertory.agents.impala import config as impala
 from repertory.agents.r2d2 import config as r2d2
 from repertory.components import actor, core, types, variables
 from repertory.components.environments import seeding, vector
+from repertory.launch import channels, inference, remote, wiring
 from repertory.launch import experiment as experiment_lib
-from repertory.launch import inference, remote, wiring
 
 _LANES = 3
 _ACTORS = 2
@@ -46,7 +48,7 @@ class Client:
         number, self.calls = self.calls, self.calls + 1
 
         def call():
-            answer = pickle.dumps(self._server.act(*pickle.loads(packed)))
+            answer = pickle.dumps(act(self._server, *pickle.loads(packed)))
             if number in self._lost:
                 raise RuntimeError('Deadline Exceeded')
             return answer
@@ -89,9 +91,20 @@ def make_policies(experiment, num=_ACTORS):
     return [builder.make_policy(networks, spec, r) for r in roles], roles, spec
 
 
+@contextlib.contextmanager
 def make_server(policies, spec, values, max_lanes=_ACTORS * _LANES, timeout=10.0):
     client = variables.VariableClient(Source(values), policies[0].variables, 10**9)
-    return inference.InferenceServer(policies, spec, _LANES, client, max_lanes, timeout)
+    with channels.Server(None) as near:
+        with inference.InferenceServer(
+            policies, spec, _LANES, client, max_lanes, timeout, near.loop
+        ) as server:
+            yield server
+
+
+def act(server, *arguments):
+    """Returns what `server.act` does, in the test's thread."""
+    answer = asyncio.run_coroutine_threadsafe(server.act(*arguments), server._loop)
+    return answer.result(timeout=60)
 
 
 def run(one, experiment, role, steps):
@@ -120,17 +133,18 @@ def test_central_actors_do_exactly_what_local_ones_do(name):
         expected.append(adder.rows)
 
     served, _, _ = make_policies(experiment)
-    server = make_server(served, spec, values)
     adders = [Rows() for _ in roles]
 
-    def act(index):
+    def play(server, index):
         ask = remote.RemoteInference(Client(server), Control(), index, 'run')
         one = actor.RemoteActor(ask, spec, _LANES, adders[index])
         run(one, experiment, roles[index], 60)
         assert one.version == 7
 
-    threads = [threading.Thread(target=act, args=(i,)) for i in range(_ACTORS)]
-    with server:
+    with make_server(served, spec, values) as server:
+        threads = [
+            threading.Thread(target=play, args=(server, i)) for i in range(_ACTORS)
+        ]
         server.start()
         for thread in threads:
             thread.start()
@@ -162,12 +176,7 @@ def ask_once(server, index, run_id, step, spec, first=False):
         np.ones((_LANES, *leaf.shape), leaf.dtype)
         for leaf in tree.flatten(spec.observations)
     ]
-    while True:
-        try:
-            return server.act(index, run_id, step, ones, np.full(_LANES, first))
-        except RuntimeError as error:  # The first call of TensorFlow may take long.
-            if 'ask for the same step again' not in str(error):
-                raise
+    return act(server, index, run_id, step, ones, np.full(_LANES, first))
 
 
 def test_a_new_process_of_an_actor_begins_with_the_initial_state():
@@ -336,15 +345,41 @@ def test_the_process_that_replaces_an_actor_is_answered_and_the_old_one_refused(
         assert server.statistics().batches == 1
 
 
-def test_a_failed_batch_is_raised_by_whoever_watches():
+def test_an_observation_of_another_kind_is_refused_and_others_are_answered():
     policies, _, spec = make_policies(make_experiment('impala'))
     values = [v.numpy() for v in policies[0].variables]
+    first = np.zeros(_LANES, bool)
+    [leaf] = tree.flatten(spec.observations)
     with make_server(policies, spec, values, max_lanes=1) as server:
         server.start()
-        with pytest.raises(ValueError):
-            server.act(0, 'a', 0, [], np.zeros(_LANES, bool))
+        for wrong in (
+            [],
+            [np.zeros((_LANES + 1, *leaf.shape), leaf.dtype)],
+            [np.zeros((_LANES, *leaf.shape), np.float64)],
+        ):
+            with pytest.raises(
+                ValueError, match='observation of actor 0 must have the leaves'
+            ):
+                act(server, 0, 'a', 0, wrong, first)
+        ask_once(server, 0, 'a', 0, spec)
+        assert server.statistics().batches == 1
+
+
+def test_a_failed_batch_is_raised_by_whoever_watches(monkeypatch):
+    policies, _, spec = make_policies(make_experiment('impala'))
+    values = [v.numpy() for v in policies[0].variables]
+
+    def fail(*unused):
+        raise FloatingPointError('NaN')
+
+    with make_server(policies, spec, values, max_lanes=1) as server:
+        server.start()
+        monkeypatch.setattr(server, '_policy', fail)
+        fail.num_roles, fail.no_state = _ACTORS, []
+        with pytest.raises(FloatingPointError):
+            ask_once(server, 0, 'a', 0, spec)
         with pytest.raises(
-            RuntimeError, match='each batch must be answered, got ValueError in one'
+            RuntimeError, match='each batch must be answered, got FloatingPointError'
         ):
             server.statistics()
         with pytest.raises(
@@ -353,20 +388,36 @@ def test_a_failed_batch_is_raised_by_whoever_watches():
             ask_once(server, 0, 'a', 1, spec)
 
 
-def test_a_closed_server_refuses():
+def test_a_closed_server_refuses_who_waits_and_who_comes():
     policies, _, spec = make_policies(make_experiment('impala'))
-    server = make_server(policies, spec, [v.numpy() for v in policies[0].variables])
-    server.close()
-    with pytest.raises(
-        RuntimeError, match='must be serving to answer actor 0, got closed'
-    ):
-        ask_once(server, 0, 'a', 0, spec)
+    values = [v.numpy() for v in policies[0].variables]
+    refused = []
+
+    def ask(server):
+        with pytest.raises(RuntimeError, match='must be serving to answer, got closed'):
+            ask_once(server, 0, 'a', 0, spec)
+        refused.append(True)
+
+    with make_server(policies, spec, values) as server:
+        waiting = threading.Thread(target=ask, args=(server,))
+        waiting.start()  # In vain: the server is not started.
+        while 0 not in server._newest:
+            time.sleep(0.01)
+        server.close()
+        waiting.join(timeout=60)
+        assert refused
+        with pytest.raises(
+            RuntimeError, match='must be serving to answer actor 0, got closed'
+        ):
+            ask_once(server, 0, 'a', 0, spec)
 
 
 def test_an_actor_gives_a_server_up_that_does_not_answer(monkeypatch):
     monkeypatch.setattr(remote, '_GIVE_UP_SECONDS', 0.0)
 
     class Dead:
+        _loop = None
+
         def act(self, *arguments):
             raise RuntimeError('Deadline Exceeded')
 
