@@ -15,26 +15,69 @@ Answer = tuple[list[np.ndarray], dict[str, types.Nest], int]
 Ask = Callable[[list[np.ndarray], np.ndarray], Callable[[], Answer]]
 
 
-class _RecordingActor(core.Actor):
-    """What all actors do but for choosing the actions."""
+class AskingActor(core.Actor):
+    """Asks what to do for all lanes at once; has neither policy nor parameters.
+
+    It asks as soon as it observes: before it records, where that is not done yet.
+
+    The rows handed to the adder carry the extras; 'version', int64 [N], the learner
+    steps of the parameters that it acted with, -1 if unknown; and, where the policy has
+    memory, 'state': the state before the row's observation.
+
+    Attributes:
+        version: learner steps of the parameters that the last actions came from.
+
+    Args:
+        ask: takes the leaves of the observation [N, ...] and whether each lane is at
+            its FIRST step, bool [N]; returns at once what waits for the answer: the
+            leaves of the action [N, ...], the extras [N, ...] by name, and the version.
+        environment_spec: of one lane.
+        num_lanes: N, at least 1.
+        adder: takes the rows; None to record nothing.
+    """
 
     def __init__(
         self,
+        ask: Ask,
         environment_spec: specs.EnvironmentSpec,
         num_lanes: int,
         adder: core.Adder | None,
     ):
+        self._ask = ask
         self._spec = environment_spec
         self._num_lanes = num_lanes
         self._adder = adder
+        self._unflatten = compiled.unflattener(environment_spec.actions)
         self._timestep: types.TimeStep | None = None
+        self._wait_for_answer: Callable[[], Answer] | None = None
+        self._answer: Answer | None = None
         self._extras: dict[str, types.Nest] = {}
         self._version = np.full(num_lanes, -1, np.int64)
         self._checked = self._recorded = False
+        self.version = -1
 
     def observe_first(self, timestep: types.TimeStep) -> None:
+        self._settle()  # To a step that is not taken any more.
         self._timestep = timestep
         self._recorded = False
+        self._begin_to_ask(timestep)
+
+    def select_action(self, observation: types.Nest) -> types.Nest:
+        self._current_step()
+        self._settle()
+        if self._answer is None:
+            raise RuntimeError(
+                'observe must be called between two calls of select_action, got none; '
+                'the policy has taken the step already.'
+            )
+        (leaves, self._extras, self.version), self._answer = self._answer, None
+        if self.version != self._version[0]:
+            self._version = np.full_like(self._version, self.version)
+        self._extras['version'] = self._version
+        action = self._unflatten(leaves)
+        if not self._checked:
+            self._check(action)
+        return action
 
     def record(self, action: types.Nest) -> None:
         if self._adder is not None:
@@ -52,15 +95,26 @@ class _RecordingActor(core.Actor):
         self._recorded = True
 
     def observe(self, action: types.Nest, next_timestep: types.TimeStep) -> None:
+        self._current_step()
+        self._begin_to_ask(next_timestep)
         if not self._recorded:
             self.record(action)
         self._recorded = False
         self._timestep = next_timestep
 
-    def _note_version(self, version: int) -> None:
-        if version != self._version[0]:
-            self._version = np.full_like(self._version, version)
-        self._extras['version'] = self._version
+    def update(self, wait: bool = False) -> None:
+        """Does nothing: parameters are where the actions are chosen."""
+
+    def _begin_to_ask(self, timestep: types.TimeStep) -> None:
+        self._answer = None
+        first = timestep.step_type == types.StepType.FIRST
+        self._wait_for_answer = self._ask(tree.flatten(timestep.observation), first)
+
+    def _settle(self) -> None:
+        """Returns once what has been asked is answered."""
+        if self._wait_for_answer is not None:
+            wait, self._wait_for_answer = self._wait_for_answer, None
+            self._answer = wait()
 
     def _current_step(self) -> types.TimeStep:
         if self._timestep is None:
@@ -84,14 +138,12 @@ class _RecordingActor(core.Actor):
         self._checked = True
 
 
-class PolicyActor(_RecordingActor):
+class PolicyActor(AskingActor):
     """Runs a policy over N lanes: one compiled call a vector step.
 
-    Where a lane's step is FIRST, the policy's initial state is put back before the
-    policy sees the observation. The rows handed to the adder carry the policy's
-    extras; 'version', int64 [N], the learner steps of the parameters that it acted
-    with, -1 if unknown; and, for a policy with memory, 'state': the state before the
-    row's observation.
+    The call begins as a step is observed, and runs while the step before it is
+    recorded. Where a lane's step is FIRST, the policy's initial state is put back
+    before the policy sees the observation. For the rows see `AskingActor`.
 
     Args:
         policy: what to do.
@@ -109,130 +161,71 @@ class PolicyActor(_RecordingActor):
         adder: core.Adder | None = None,
         variable_client: variables.VariableClient | None = None,
     ):
-        super().__init__(environment_spec, num_lanes, adder)
-        self._policy = policy
         self._client = variable_client
-        self._initial_state = tree.map_structure(
-            tf.convert_to_tensor, policy.initial_state(num_lanes)
-        )
-        self._has_state = bool(tree.flatten(self._initial_state))
-        self._state = self._initial_state
-        self._step = compiled.Compiled(
-            self._step_with_state if self._has_state else self._step_without_state,
-            self._signature(),
-            small=compiled.is_small(policy.variables),
-        )
-
-    def _signature(self) -> list:
-        observation = tree.map_structure(
-            lambda leaf: tf.TensorSpec((self._num_lanes, *leaf.shape), leaf.dtype),
-            self._spec.observations,
-        )
-        if not self._has_state:
-            return [observation]
-        state = tree.map_structure(
-            lambda leaf: tf.TensorSpec(leaf.shape, leaf.dtype), self._initial_state
-        )
-        return [observation, tf.TensorSpec((self._num_lanes,), tf.bool), state]
-
-    def _step_without_state(self, observation):
-        output = self._policy(observation, ())
-        return self._flatten(output.action, output.extras), ()
-
-    def _step_with_state(self, observation, first, state):
-        # Read in the graph, since a trainable initial state changes.
-        initial = self._policy.initial_state(self._num_lanes)
-        state = memory.reset_lanes(first, initial, state)
-        output = self._policy(observation, state)
-        extras = {**output.extras, 'state': state}
-        return self._flatten(output.action, extras), output.state
-
-    def _flatten(self, action: types.Nest, extras: types.Nest) -> list[tf.Tensor]:
-        """Runs as the step is traced: arrays are made of leaves, and nested at once."""
-        self._unflatten = compiled.unflattener((action, extras))
-        return tree.flatten((action, extras))
-
-    def select_action(self, observation: types.Nest) -> types.Nest:
-        step = self._current_step()
-        tensors = [tf.constant(leaf) for leaf in tree.flatten(observation)]
-        if self._has_state:
-            first = tf.constant(step.step_type == types.StepType.FIRST)
-            output, self._state = self._step(tensors, first, self._state)
-        else:
-            output, _ = self._step(tensors)
-        action, extras = self._unflatten([tensor.numpy() for tensor in output])
-        if self._adder is not None:
-            self._extras = extras
-            self._note_version(-1 if self._client is None else self._client.version)
-        if not self._checked:
-            self._check(action)
-        return action
+        ask = _LocalPolicy(policy, environment_spec, num_lanes, variable_client)
+        super().__init__(ask, environment_spec, num_lanes, adder)
 
     def update(self, wait: bool = False) -> None:
         if self._client is not None:
+            self._settle()  # The call reads what would change.
             self._client.update(self._num_lanes, wait)
 
 
-class RemoteActor(_RecordingActor):
-    """Asks what to do for all lanes at once; has neither policy nor parameters.
-
-    It asks as soon as it observes: before it records, where that is not done yet. The
-    rows handed to the adder are those of a `PolicyActor`.
-
-    Attributes:
-        version: learner steps of the parameters that the last actions came from.
-
-    Args:
-        ask: takes the leaves of the observation [N, ...] and whether each lane is at
-            its FIRST step, bool [N]; returns at once what waits for the answer: the
-            leaves of the action [N, ...], the extras [N, ...] by name, and the version.
-        environment_spec: of one lane.
-        num_lanes: N, at least 1.
-        adder: takes the rows.
-    """
+class _LocalPolicy:
+    """What a `PolicyActor` asks: a policy in this process."""
 
     def __init__(
         self,
-        ask: Ask,
+        policy: policies.Policy,
         environment_spec: specs.EnvironmentSpec,
         num_lanes: int,
-        adder: core.Adder,
+        client: variables.VariableClient | None,
     ):
-        super().__init__(environment_spec, num_lanes, adder)
-        self._ask = ask
-        self._unflatten = compiled.unflattener(environment_spec.actions)
-        self._wait_for_answer: Callable[[], Answer] | None = None
-        self.version = -1
+        self._policy = policy
+        self._spec = environment_spec
+        self._num_lanes = num_lanes
+        self._client = client
+        self._state = tree.map_structure(
+            tf.convert_to_tensor, policy.initial_state(num_lanes)
+        )
+        self._has_state = bool(tree.flatten(self._state))
+        state = tree.map_structure(tf.TensorSpec.from_tensor, self._state)
+        observation = tree.map_structure(
+            lambda leaf: tf.TensorSpec((num_lanes, *leaf.shape), leaf.dtype),
+            environment_spec.observations,
+        )
+        first = [tf.TensorSpec((num_lanes,), tf.bool)] if self._has_state else []
+        self._step = compiled.Compiled(
+            self._act,
+            [observation, first, state],
+            small=compiled.is_small(policy.variables),
+        )
 
-    def observe_first(self, timestep: types.TimeStep) -> None:
-        if self._wait_for_answer is not None:
-            self._wait_for_answer()  # To a step that is not taken any more.
-        super().observe_first(timestep)
-        self._begin_to_ask(timestep)
+    def __call__(
+        self, observation: list[np.ndarray], first: np.ndarray
+    ) -> Callable[[], Answer]:
+        arrays = [*observation, first] if self._has_state else observation
+        version = -1 if self._client is None else self._client.version
+        action, extras, self._state = self._step.begin(
+            [tf.constant(array) for array in arrays], self._state
+        )
 
-    def observe(self, action: types.Nest, next_timestep: types.TimeStep) -> None:
-        self._current_step()
-        self._begin_to_ask(next_timestep)
-        super().observe(action, next_timestep)
+        def wait() -> Answer:
+            leaves = [leaf.numpy() for leaf in action]
+            values = [leaf.numpy() for leaf in extras]
+            return leaves, self._unflatten_extras(values), version
 
-    def _begin_to_ask(self, timestep: types.TimeStep) -> None:
-        first = timestep.step_type == types.StepType.FIRST
-        self._wait_for_answer = self._ask(tree.flatten(timestep.observation), first)
+        return wait
 
-    def select_action(self, observation: types.Nest) -> types.Nest:
-        self._current_step()
-        if self._wait_for_answer is None:
-            raise RuntimeError(
-                'observe must be called between two calls of select_action, got none; '
-                'the server has taken the step already.'
-            )
-        leaves, self._extras, self.version = self._wait_for_answer()
-        self._wait_for_answer = None
-        self._note_version(self.version)
-        action = self._unflatten(leaves)
-        if not self._checked:
-            self._check(action)
-        return action
-
-    def update(self, wait: bool = False) -> None:
-        """Does nothing: parameters are where the actions are chosen."""
+    def _act(self, observation, first, state):
+        if self._has_state:
+            # Read in the graph, since a trainable initial state changes.
+            initial = self._policy.initial_state(self._num_lanes)
+            state = memory.reset_lanes(first[0], initial, state)
+        output = self._policy(observation, state)
+        extras = dict(output.extras)
+        if self._has_state:
+            extras['state'] = state
+        # Runs as it is traced: arrays are made of leaves, and nested at once.
+        self._unflatten_extras = compiled.unflattener(extras)
+        return tree.flatten(output.action), tree.flatten(extras), output.state

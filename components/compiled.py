@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import tensorflow as tf
 import tree
+from tensorflow.python.eager import context, executor  # No public way is asynchronous.
 
 from repertory.components import types
 
@@ -44,6 +46,8 @@ class Compiled:
         self._dtypes = [output.dtype for output in self._traced.outputs]
         self._unflatten = unflattener(self._traced.structured_outputs)
         self._true = tf.constant(True)
+        self._executor: executor.Executor | None = None
+        self._begun: list[tf.Tensor] = []
         self._as_branch = small and not tf.config.list_logical_devices('GPU')
 
     def __call__(self, *arguments: types.Nest) -> Any:
@@ -55,20 +59,52 @@ class Compiled:
         Raises:
             tf.errors.InvalidArgumentError: if they do not fit the signature.
         """
-        inputs = [*tree.flatten(arguments), *self._captured]
+        return self._unflatten(self._call([*tree.flatten(arguments), *self._captured]))
+
+    def begin(self, *arguments: types.Nest) -> Any:
+        """Calls it, and returns before it is done.
+
+        Its outputs are waited for as they are read, or at once by the next call that
+        they are arguments of. Until then the variables that it reads must not change.
+        One such call runs at a time.
+
+        Args:
+            *arguments: tensors.
+
+        Raises:
+            tf.errors.InvalidArgumentError: also as an output is read, and from then on
+                as each one is.
+        """
+        if self._executor is None:
+            self._executor = executor.new_executor(enable_async=True)
+        current = context.context()
+        before = current.executor
+        current.executor = self._executor  # Of this thread.
+        try:
+            outputs = self(*arguments)
+        finally:
+            current.executor = before
+        self._begun = tree.flatten(outputs)
+        return outputs
+
+    def __del__(self):
+        # The executor's end waits with Python's lock held, which a call may need.
+        with contextlib.suppress(Exception):
+            for output in self._begun:
+                output.numpy()
+
+    def _call(self, inputs: list) -> list:
         if self._as_branch:
-            results = tf.raw_ops.If(
+            return tf.raw_ops.If(
                 cond=self._true,
                 input=inputs,
                 Tout=self._dtypes,
                 then_branch=self._traced,
                 else_branch=self._traced,
             )
-        else:
-            results = tf.raw_ops.StatefulPartitionedCall(
-                args=inputs, Tout=self._dtypes, f=self._traced
-            )
-        return self._unflatten(results)
+        return tf.raw_ops.StatefulPartitionedCall(
+            args=inputs, Tout=self._dtypes, f=self._traced
+        )
 
 
 def is_small(variables: Sequence[tf.Variable]) -> bool:

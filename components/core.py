@@ -78,8 +78,8 @@ class VectorEnvironment(abc.ABC):
         The arrays of the returned step are not written to by later steps.
         """
 
-    def begin_step(self, action: types.Nest) -> None:
-        """Begins what `step` does, where that goes on without this thread.
+    def begin_step(self, action: types.Nest) -> bool:
+        """Begins what `step` does; returns whether it goes on without this thread.
 
         Nothing but `end_step` and `close` may be called next.
 
@@ -88,6 +88,7 @@ class VectorEnvironment(abc.ABC):
         """
         self._note_begun(True)
         self._action = action
+        return False
 
     def end_step(self) -> types.TimeStep:
         """Returns what `step` does, once the step that was begun is done.
@@ -127,12 +128,12 @@ class Actor(abc.ABC):
 
     @abc.abstractmethod
     def select_action(self, observation: types.Nest) -> types.Nest:
-        """Returns actions [N, ...] for observations [N, ...]."""
+        """Returns actions [N, ...] for the observations [N, ...] last observed."""
 
     def record(self, action: types.Nest) -> None:
         """Records the action just selected; what is left out here, `observe` does.
 
-        It is called while the environment steps, to make use of that time.
+        It is called while the environment steps without this thread.
         """
         del action
 

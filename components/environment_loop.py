@@ -68,8 +68,8 @@ class EnvironmentLoop:
         """
         before = self.reset() if self._timestep is None else self._timestep
         action = self._actor.select_action(before.observation)
-        self._environment.begin_step(action)
-        self._actor.record(action)
+        if self._environment.begin_step(action):
+            self._actor.record(action)
         timestep = self._environment.end_step()
         self._actor.observe(action, timestep)
         self._timestep = timestep

@@ -30,12 +30,11 @@ def build_remote_actor(
     # Only for the shapes of what it adds to the rows.
     policy = builder.make_policy(experiment.make_networks(spec), spec, role)
     adder = builder.make_adder(replay_address, spec, policy, role, control.wait)
-    one = actor.RemoteActor(ask, spec, role.num_lanes, adder)
+    one = actor.AskingActor(ask, spec, role.num_lanes, adder)
     return workers.ActorWorker(
         environment=wiring.make_environments(experiment, topology, role),
         one=one,
         adder=adder,
-        client=one,
         control=control,
         logger=wiring.make_logger(experiment, run_dir, role.name),
         log_period_seconds=experiment.logging.period_seconds,

@@ -76,7 +76,7 @@ def _place(nodes: Sequence[RayNode], seconds: float) -> None:
     end = time.monotonic() + seconds
     while unplaced := [node for node in nodes if not node.place()]:
         if time.monotonic() > end:
-            wanted = ', '.join(f'{node.name} ({node.needs})' for node in unplaced)
+            wanted = ', '.join(f'{node.name} ({node.state})' for node in unplaced)
             for node in nodes:
                 node.release()
             raise TimeoutError(
@@ -138,9 +138,10 @@ class RayNode:
         self._ask_for_host()
 
     @property
-    def needs(self) -> str:
-        """What it needs of a machine, in words."""
-        return ', '.join(f'{name}={value:g}' for name, value in self._resources.items())
+    def state(self) -> str:
+        """What it needs of a machine, and how its last host was lost, in words."""
+        needs = ', '.join(f'{name}={value:g}' for name, value in self._resources.items())
+        return f'{needs}; its host {self._outcome}' if self._outcome else needs
 
     def _ask_for_host(self) -> None:
         strategy: Any = 'DEFAULT'
@@ -204,7 +205,8 @@ class RayNode:
         job = entry.make_job(self._node.function, self.name)
         self._owners = set(_Address.seen)
         ips = {other._ip for other in self._others}
-        is_local = all(ip.startswith('127.') for ip in ips)
+        # One that is being replaced has none.
+        is_local = all(ip.startswith('127.') for ip in ips if ip)
         environment = {
             **entry.VARIABLES,
             'no_grpc_proxy': ','.join(sorted({'localhost', '127.0.0.1', *ips})),

@@ -100,7 +100,7 @@ class RemoteVariables(core.VariableSource):
 
 
 class RemoteInference:
-    """What an `actor.RemoteActor` asks: the inference server in another process."""
+    """What an `actor.AskingActor` asks: the inference server in another process."""
 
     def __init__(
         self,

@@ -171,7 +171,6 @@ def build_actor(
         environment=make_environments(experiment, topology, role),
         one=actor.PolicyActor(policy, spec, role.num_lanes, adder, client),
         adder=adder,
-        client=client,
         control=control,
         logger=make_logger(experiment, run_dir, role.name),
         log_period_seconds=experiment.logging.period_seconds,

@@ -30,9 +30,8 @@ class ActorWorker:
     def __init__(
         self,
         environment: core.VectorEnvironment,
-        one: core.Actor,
+        one: actor.AskingActor,
         adder: core.Adder,
-        client: variables.VariableClient | actor.RemoteActor,
         control: control_lib.NodeControl,
         logger: core.Logger,
         log_period_seconds: float,
@@ -40,7 +39,6 @@ class ActorWorker:
         self.adder = adder
         self._environment = environment
         self._actor = one
-        self._client = client
         self._control = control
         self._logger = logger
         self._period = log_period_seconds
@@ -74,7 +72,7 @@ class ActorWorker:
 
     def _log(self) -> None:
         values = environment_loop.summarize(self._episodes)
-        version = self._client.version
+        version = self._actor.version
         newest = self._control.counts.get('learner_steps', 0)
         # In learner steps: how old the parameters are that it acts with.
         values['policy_lag'] = max(0, newest - version)

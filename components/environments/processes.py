@@ -85,7 +85,7 @@ class ProcessVectorEnvironment(core.VectorEnvironment):
         self.begin_step(action)
         return self.end_step()
 
-    def begin_step(self, action: types.Nest) -> None:
+    def begin_step(self, action: types.Nest) -> bool:
         tree.assert_same_structure(self.spec.actions, action)
         for view, leaf in zip(self._views.action, tree.flatten(action)):
             leaf = np.asarray(leaf)
@@ -97,6 +97,7 @@ class ProcessVectorEnvironment(core.VectorEnvironment):
                 )
             view[...] = leaf
         self._command(b's')
+        return True
 
     def end_step(self) -> types.TimeStep:
         self._note_begun(False)

@@ -45,8 +45,9 @@ class ThreadVectorEnvironment(vector.SerialVectorEnvironment):
             for number in range(self.num_lanes)
         ]
 
-    def begin_step(self, action: types.Nest) -> None:
+    def begin_step(self, action: types.Nest) -> bool:
         self._begin(self._step_calls(action))
+        return True
 
     def end_step(self) -> types.TimeStep:
         return self._collect(self._end())

@@ -75,7 +75,11 @@ class SerialVectorEnvironment(core.VectorEnvironment):
 
     def _run(self, calls: Sequence[tuple[Callable, tuple]]) -> list[dm_env.TimeStep]:
         """Returns the results of the lanes' calls, in their order."""
-        return [function(*arguments) for function, arguments in calls]
+        self._note_begun(True)
+        try:
+            return [function(*arguments) for function, arguments in calls]
+        finally:
+            self._note_begun(False)
 
     def close(self) -> None:
         if not self._closed:

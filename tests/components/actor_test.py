@@ -1,5 +1,8 @@
 """The actor: rows, recurrent state, dtypes."""
 
+import threading
+import time
+
 import dm_env.specs
 import numpy as np
 import pytest
@@ -147,9 +150,93 @@ def test_the_policy_is_traced_once():
 
     one = actor.PolicyActor(Traced(), SPEC, 2)
     one.observe_first(timestep((0, 0), 0))
-    for _ in range(20):
-        one.select_action(np.zeros((2, 1), np.float32))
+    for t in range(20):
+        action = one.select_action(np.zeros((2, 1), np.float32))
+        one.observe(action, timestep((1, 1), t))
     assert len(traces) == 1
+
+
+def test_a_second_action_of_one_step_is_refused():
+    one = actor.PolicyActor(CountingPolicy(), SPEC, 2)
+    one.observe_first(timestep((0, 0), 0))
+    one.select_action(np.zeros((2, 1), np.float32))
+    with pytest.raises(RuntimeError, match='observe must be called between two calls'):
+        one.select_action(np.zeros((2, 1), np.float32))
+
+
+class SlowPolicy(CountingPolicy):
+    """Reads its variable twice, and tells the difference as the count."""
+
+    def __init__(self):
+        super().__init__()
+        self.read = threading.Event()
+        self.variables = [tf.Variable([0.0, 0.0])]
+
+    def _sleep(self, value):
+        self.read.set()
+        time.sleep(0.3)
+        return value
+
+    def act(self, observation, state, draws):
+        [variable] = self.variables
+        early = tf.numpy_function(self._sleep, [variable.read_value()], tf.float32)
+        with tf.control_dependencies([early]):
+            late = variable.read_value()
+        late.set_shape([2])
+        output = super().act(observation, state, draws)
+        return output._replace(extras={'count': late - early})
+
+
+def test_parameters_stay_while_a_step_is_chosen():
+    class Source:
+        version = 0
+
+        def get_variables(self):
+            self.version += 1
+            return self.version, [np.full(2, self.version, np.float32)]
+
+    policy, recorder = SlowPolicy(), Recorder()
+    client = variables.VariableClient(Source(), policy.variables, 1, background=False)
+    one = actor.PolicyActor(policy, SPEC, 2, recorder, client)
+    one.observe_first(timestep((0, 0), 0))
+    for t in range(3):
+        assert policy.read.wait(timeout=20)
+        policy.read.clear()
+        one.update()  # While the call is between the two.
+        one.observe(one.select_action(None), timestep((1, 1), t + 1))
+    assert [row.extras['count'].tolist() for row in recorder.rows] == [[0, 0]] * 3
+    assert [row.extras['version'][0] for row in recorder.rows] == [-1, 1, 2]
+
+
+def test_a_step_is_chosen_while_the_one_before_is_recorded():
+    policy = SlowPolicy()
+
+    class Waiting(Recorder):
+        def add(self, row):
+            super().add(row)
+            assert policy.read.wait(timeout=20)  # Of the next step.
+
+    recorder = Waiting()
+    one = actor.PolicyActor(policy, SPEC, 2, recorder)
+    one.observe_first(timestep((0, 0), 0))
+    for t in range(2):
+        action = one.select_action(None)
+        policy.read.clear()
+        one.observe(action, timestep((1, 1), t + 1))
+    assert [row.observation[0, 0] for row in recorder.rows] == [0, 1]
+
+
+def test_what_goes_wrong_in_the_policy_is_raised_where_the_action_is_read():
+    class Failing(CountingPolicy):
+        def act(self, observation, state, draws):
+            observation = tf.debugging.check_numerics(observation, 'seen')
+            return super().act(observation, state, draws)
+
+    one = actor.PolicyActor(Failing(), SPEC, 2)
+    one.observe_first(timestep((0, 0), 0))
+    one.observe(one.select_action(None), timestep((1, 1), np.nan))
+    with pytest.raises(tf.errors.InvalidArgumentError, match='seen'):
+        one.select_action(None)
 
 
 @pytest.mark.parametrize('epsilon', [0.0, 0.3, 1.0])

@@ -47,13 +47,15 @@ def test_steps_returns_and_lengths():
     ]
 
 
-def test_an_action_is_recorded_while_the_lanes_step():
+@pytest.mark.parametrize('goes_on', [True, False])
+def test_an_action_is_recorded_while_the_lanes_step_without_this_thread(goes_on):
     calls = []
 
     class Lanes(vector.SerialVectorEnvironment):
         def begin_step(self, action):
             calls.append('begin')
             super().begin_step(action)
+            return goes_on
 
         def end_step(self):
             calls.append('end')
@@ -68,7 +70,7 @@ def test_an_action_is_recorded_while_the_lanes_step():
 
     lanes = Lanes([fakes.ScriptedEnvironment([[1, 2]], False)])
     environment_loop.EnvironmentLoop(lanes, Recording(1), print).step()
-    assert calls == ['begin', 'record', 'end', 'observe']
+    assert calls == ['begin', *['record'] * goes_on, 'end', 'observe']
 
 
 def test_each_lane_plays_its_share_of_episodes():

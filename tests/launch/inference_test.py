@@ -137,7 +137,7 @@ def test_central_actors_do_exactly_what_local_ones_do(name):
 
     def play(server, index):
         ask = remote.RemoteInference(Client(server), Control(), index, 'run')
-        one = actor.RemoteActor(ask, spec, _LANES, adders[index])
+        one = actor.AskingActor(ask, spec, _LANES, adders[index])
         run(one, experiment, roles[index], 60)
         assert one.version == 7
 
@@ -211,7 +211,7 @@ def test_an_answer_that_was_lost_is_given_again_and_the_state_advances_once():
             server.start()
             client = Client(server, lost)
             ask = remote.RemoteInference(client, Control(), 0, 'run')
-            run(actor.RemoteActor(ask, spec, _LANES, adder), experiment, roles[0], 40)
+            run(actor.AskingActor(ask, spec, _LANES, adder), experiment, roles[0], 40)
         # One more than it takes is asked for.
         assert server.statistics().batches in (40, 41)
         assert client.calls >= 41 + len(lost)
