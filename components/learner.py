@@ -117,13 +117,10 @@ class SGDLearner(core.Learner):
         sample = next(self._samples)
         received = time.perf_counter()
         if self._step is None:
-            signature = tree.map_structure(tf.TensorSpec.from_tensor, sample)
-            self._step = compiled.Compiled(
-                self._steps_of_call,
-                [signature],
-                # Collectives have not been tried in a branch.
-                small=self._group is None and compiled.is_small(self._variables),
-            )
+            signature = [tree.map_structure(tf.TensorSpec.from_tensor, sample)]
+            # Collectives have not been tried in a branch.
+            small = self._group is None and compiled.is_small(self._variables)
+            self._step = compiled.Compiled(self._steps_of_call, signature, small)
         try:
             priorities, metrics = self._step(sample)
         except tf.errors.InvalidArgumentError as error:
@@ -233,10 +230,7 @@ class SGDLearner(core.Learner):
     def _steps_of_call(self, samples: types.Sample) -> tuple[tf.Tensor, tf.Tensor]:
         num_steps = samples.info.key.shape[0]
         if num_steps == 1:
-            priorities, metrics = self._one_step(
-                tree.map_structure(lambda x: x[0], samples)
-            )
-            return priorities, metrics
+            return self._one_step(tree.map_structure(lambda x: x[0], samples))
         arrays = [tf.TensorArray(tf.float32, num_steps) for _ in range(2)]
 
         def body(k, priorities, metrics):

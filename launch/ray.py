@@ -140,7 +140,9 @@ class RayNode:
     @property
     def state(self) -> str:
         """What it needs of a machine, and how its last host was lost, in words."""
-        needs = ', '.join(f'{name}={value:g}' for name, value in self._resources.items())
+        needs = ', '.join(
+            f'{name}={value:g}' for name, value in self._resources.items()
+        )
         return f'{needs}; its host {self._outcome}' if self._outcome else needs
 
     def _ask_for_host(self) -> None:
