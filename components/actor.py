@@ -16,9 +16,11 @@ Ask = Callable[[list[np.ndarray], np.ndarray], Callable[[], Answer]]
 
 
 class AskingActor(core.Actor):
-    """Asks what to do for all lanes at once; has neither policy nor parameters.
+    """Asks what to do for all lanes at once, and records it.
 
-    It asks as soon as it observes: before it records, where that is not done yet.
+    It asks as soon as it observes: before it records, where that is not done yet. So
+    what `update` brings acts from the step after the next one on, and what goes wrong
+    in the answer is raised by whichever method is called next.
 
     The rows handed to the adder carry the extras; 'version', int64 [N], the learner
     steps of the parameters that it acted with, -1 if unknown; and, where the policy has
@@ -68,7 +70,7 @@ class AskingActor(core.Actor):
         if self._answer is None:
             raise RuntimeError(
                 'observe must be called between two calls of select_action, got none; '
-                'the policy has taken the step already.'
+                'the step has been taken, or could not be.'
             )
         (leaves, self._extras, self.version), self._answer = self._answer, None
         if self.version != self._version[0]:
@@ -142,8 +144,11 @@ class PolicyActor(AskingActor):
     """Runs a policy over N lanes: one compiled call a vector step.
 
     The call begins as a step is observed, and runs while the step before it is
-    recorded. Where a lane's step is FIRST, the policy's initial state is put back
-    before the policy sees the observation. For the rows see `AskingActor`.
+    recorded. Nobody but the client may assign the policy's variables between `observe`
+    and `select_action`.
+
+    Where a lane's step is FIRST, the policy's initial state is put back before the
+    policy sees the observation. For the rows see `AskingActor`.
 
     Args:
         policy: what to do.
@@ -162,13 +167,17 @@ class PolicyActor(AskingActor):
         variable_client: variables.VariableClient | None = None,
     ):
         self._client = variable_client
-        ask = _LocalPolicy(policy, environment_spec, num_lanes, variable_client)
-        super().__init__(ask, environment_spec, num_lanes, adder)
+        self._local = _LocalPolicy(policy, environment_spec, num_lanes, variable_client)
+        super().__init__(self._local, environment_spec, num_lanes, adder)
 
     def update(self, wait: bool = False) -> None:
         if self._client is not None:
             self._settle()  # The call reads what would change.
             self._client.update(self._num_lanes, wait)
+
+    def close(self) -> None:
+        self._wait_for_answer = None
+        self._local.close()
 
 
 class _LocalPolicy:
@@ -217,6 +226,9 @@ class _LocalPolicy:
 
         return wait
 
+    def close(self) -> None:
+        self._step.close()
+
     def _act(self, observation, first, state):
         if self._has_state:
             # Read in the graph, since a trainable initial state changes.
@@ -228,4 +240,5 @@ class _LocalPolicy:
             extras['state'] = state
         # Runs as it is traced: arrays are made of leaves, and nested at once.
         self._unflatten_extras = compiled.unflattener(extras)
-        return tree.flatten(output.action), tree.flatten(extras), output.state
+        action = policies.flatten_action(self._spec.actions, output.action)
+        return action, tree.flatten(extras), output.state

@@ -8,7 +8,10 @@ from typing import Any
 
 import tensorflow as tf
 import tree
-from tensorflow.python.eager import context, executor  # No public way is asynchronous.
+
+# Private: `tf.experimental.async_scope` waits at its end, and the public setting of an
+# asynchronous thread is for all that it calls.
+from tensorflow.python.eager import context, executor
 
 from repertory.components import types
 
@@ -28,8 +31,8 @@ class Compiled:
         function: of nests of tensors, to a nest of tensors. It may read and change
             variables, which have to exist; it is traced at once, without autograph.
         signature: tf.TensorSpec for each leaf of the arguments.
-        small: run as such a branch, on a CPU; where there is a GPU, which may lack one
-            of the operations, as others.
+        small: for graphs without convolutions: run as such a branch, on a CPU; where
+            there is a GPU, which may lack one of the operations, as others.
     """
 
     def __init__(
@@ -87,11 +90,21 @@ class Compiled:
         self._begun = tree.flatten(outputs)
         return outputs
 
-    def __del__(self):
-        # The executor's end waits with Python's lock held, which a call may need.
-        with contextlib.suppress(Exception):
-            for output in self._begun:
+    def close(self) -> None:
+        """Waits for the call that was begun, whatever comes of it; may be called twice.
+
+        The next one begins anew.
+        """
+        # The executor's own end waits with Python's lock held, which a call may need.
+        for output in self._begun:
+            with contextlib.suppress(tf.errors.OpError):
                 output.numpy()
+        self._begun, self._executor = [], None
+
+    def __del__(self):
+        # Who forgets to close it would, with a policy that calls Python, wait for ever.
+        with contextlib.suppress(Exception):
+            self.close()
 
     def _call(self, inputs: list) -> list:
         if self._as_branch:

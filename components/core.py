@@ -133,7 +133,7 @@ class Actor(abc.ABC):
     def record(self, action: types.Nest) -> None:
         """Records the action just selected; what is left out here, `observe` does.
 
-        It is called while the environment steps without this thread.
+        It is called where the environment steps without this thread, meanwhile.
         """
         del action
 
@@ -144,6 +144,9 @@ class Actor(abc.ABC):
     @abc.abstractmethod
     def update(self, wait: bool = False) -> None:
         """Takes newer parameters if there are any; blocks for them only if `wait`."""
+
+    def close(self) -> None:  # noqa: B027
+        """Ends what runs beside the caller's thread; may be called twice."""
 
 
 class Adder(abc.ABC):

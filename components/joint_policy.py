@@ -19,11 +19,12 @@ _STEPS = 16  # Of random numbers that one call draws: it costs more than they do
 
 
 class RoleOutput(NamedTuple):
-    """What the N lanes of one role do: leaves and nests of arrays [N, ...].
+    """What the N lanes of one role do; arrays [N, ...] of the policy's dtypes.
 
     Attributes:
         action: leaves.
-        extras: of the policy, by name, and `state`, the one acted from, if it has one.
+        extras: nests by the policy's names, and `state`, the one acted from, where it
+            has one.
         state: leaves, after the step.
     """
 
@@ -111,7 +112,8 @@ class JointPolicy:
             states: [K], of each role's state.
 
         Raises:
-            ValueError: if the leaves of an observation are not those of the spec.
+            tf.errors.InvalidArgumentError: if the leaves of an observation are not
+                those of the spec.
         """
 
         def join(of_roles: Sequence[Leaves]) -> list[np.ndarray]:
@@ -152,7 +154,8 @@ class JointPolicy:
         if state:
             extras = {**extras, 'state': before}
         self._unflatten_extras = compiled.unflattener(extras)
-        return [tree.flatten(nest) for nest in (output.action, extras, output.state)]
+        action = policies.flatten_action(self._spec.actions, output.action)
+        return action, tree.flatten(extras), tree.flatten(output.state)
 
 
 def _draw_steps(policy: policies.Policy, num_lanes: int) -> types.Nest:

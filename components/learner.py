@@ -119,7 +119,8 @@ class SGDLearner(core.Learner):
         if self._step is None:
             signature = [tree.map_structure(tf.TensorSpec.from_tensor, sample)]
             # Collectives have not been tried in a branch.
-            small = self._group is None and compiled.is_small(self._variables)
+            used = self._variables + self._acting + self._targets
+            small = self._group is None and compiled.is_small(used)
             self._step = compiled.Compiled(self._steps_of_call, signature, small)
         try:
             priorities, metrics = self._step(sample)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import socket
 import struct
@@ -16,7 +17,10 @@ _OK, _FAILED = b'+', b'-'
 _LENGTH = struct.Struct('<Q')  # Comes before each message.
 _PIECE_BYTES = 2**16
 _BUFFER_BYTES = 2**20
-_ANSWER_SECONDS = 2.0  # A caller's own time-out is shorter: nobody waits any longer.
+_ANSWER_SECONDS = 10.0  # Only a loop that is stuck takes so long.
+_CLOSE_SECONDS = 10.0
+
+_logger = logging.getLogger(__name__)
 
 
 class Server:
@@ -30,8 +34,8 @@ class Server:
         loop: of the thread, from now until `close`.
 
     Args:
-        answer: takes a message and returns the answer; runs in `loop`. The text of
-            what it raises is raised in the caller.
+        answer: takes a message and returns the answer, or raises, within seconds;
+            runs in `loop`. The text of what it raises is raised in the caller.
     """
 
     def __init__(self, answer: Callable[[bytes], Coroutine[Any, Any, bytes]]):
@@ -50,8 +54,8 @@ class Server:
         """Returns the answer to a message that came another way; not for `loop`.
 
         Raises:
+            Exception: what `answer` raises.
             RuntimeError: if the server is closed.
-            TimeoutError: if there is no answer within 2 s.
         """
         if self._closed:
             raise RuntimeError(
@@ -66,7 +70,14 @@ class Server:
         if not self._closed:
             self._closed = True
             self.loop.call_soon_threadsafe(self._ended.set_result, None)
-            self._thread.join()
+            self._thread.join(_CLOSE_SECONDS)
+            if self._thread.is_alive():
+                _logger.warning(
+                    '%s must end within %g s of close, got an answer that is still '
+                    'being made; its thread is left behind.',
+                    self.name,
+                    _CLOSE_SECONDS,
+                )
 
     def __enter__(self) -> Server:
         return self

@@ -15,11 +15,12 @@ from collections.abc import Sequence
 import numpy as np
 import tree
 
-from repertory.components import joint_policy, policies, specs, types, variables
-
-Answer = tuple[list[np.ndarray], dict[str, types.Nest], int]
+from repertory.components import actor as actor_lib
+from repertory.components import joint_policy, policies, specs, variables
 
 _ALIVE_SECONDS = 1.0  # An actor that has not asked for so long is not waited for.
+# An actor's own time-out is shorter: nobody waits for an answer any longer.
+_ANSWER_SECONDS = 2.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,7 +50,7 @@ class _Request:
         step: int,
         observation: joint_policy.Leaves,
         first: np.ndarray,
-        answer: asyncio.Future[Answer],
+        answer: asyncio.Future[actor_lib.Answer],
     ):
         self.run, self.step = run, step
         self.observation, self.first = observation, first
@@ -124,7 +125,7 @@ class InferenceServer:
         step: int,
         observation: joint_policy.Leaves,
         first: np.ndarray,
-    ) -> Answer:
+    ) -> actor_lib.Answer:
         """Returns the actions of one actor's lanes; awaits the batch. Runs in the loop.
 
         Each step is taken once: who asks for the same one again, as after an answer
@@ -146,6 +147,8 @@ class InferenceServer:
                 the observation is not that of the environment here.
             RuntimeError: if the server is closed, or if another process asks for the
                 same actor meanwhile.
+            TimeoutError: if there is no answer within 2 s; the same step may be asked
+                for again.
         """
         if self._closed or self._error is not None:
             raise RuntimeError(
@@ -157,7 +160,14 @@ class InferenceServer:
         if request is None or (request.run, request.step) != (run, step):
             self._check(actor, observation)
             request = self._enqueue(actor, run, step, observation, first)
-        return await asyncio.shield(request.answer)  # Others may await it as well.
+        shared = asyncio.shield(request.answer)  # Others may await it as well.
+        try:
+            return await asyncio.wait_for(shared, _ANSWER_SECONDS)
+        except asyncio.TimeoutError:
+            raise TimeoutError(
+                f'step {step} of actor {actor} must be answered within '
+                f'{_ANSWER_SECONDS:g} s, got no answer; ask for the same step again.'
+            ) from None
 
     def statistics(self) -> InferenceStatistics:
         """Returns what was done since the start.
@@ -173,7 +183,12 @@ class InferenceServer:
         return InferenceStatistics(self._batches, self._lanes)
 
     def close(self) -> None:
-        """Refuses who waits, and whoever asks later; may be called twice."""
+        """Refuses who waits, and whoever asks later; may be called twice.
+
+        To be called before the loop ends.
+        """
+        if self._closed:
+            return
         self._closed = True
         self._loop.call_soon_threadsafe(self._refuse_all)
 
@@ -205,6 +220,8 @@ class InferenceServer:
             request.state = self._policy.no_state
         if last is not None:
             expected = last.step + 1 if last.run == run else 0
+            if last.run == run and actor in self._waiting:
+                expected = last.step
             if step != expected:
                 raise ValueError(
                     f'step must be {expected} for actor {actor} of process {run}, got '
@@ -231,7 +248,7 @@ class InferenceServer:
 
     def _answer_who_waits(self) -> None:
         try:
-            while self._waiting and self._started:
+            if self._waiting and self._started:
                 left = self._seconds_left()
                 if left > 0:
                     later = self._loop.call_later(left, self._answer_who_waits)

@@ -207,8 +207,7 @@ class RayNode:
         job = entry.make_job(self._node.function, self.name)
         self._owners = set(_Address.seen)
         ips = {other._ip for other in self._others}
-        # One that is being replaced has none.
-        is_local = all(ip.startswith('127.') for ip in ips if ip)
+        is_local = all(ip.startswith('127.') for ip in ips)
         environment = {
             **entry.VARIABLES,
             'no_grpc_proxy': ','.join(sorted({'localhost', '127.0.0.1', *ips})),

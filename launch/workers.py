@@ -104,6 +104,7 @@ class ActorWorker:
 
     def close(self) -> None:
         """Closes writers, environments and logs; may be called twice."""
+        self._actor.close()
         self.adder.close()
         self._environment.close()
         self._logger.close()
@@ -182,6 +183,7 @@ class EvaluatorWorker:
 
     def close(self) -> None:
         """Closes environments and logs; may be called twice."""
+        self._actor.close()
         self._environment.close()
         self._logger.close()
         if self._recorder is not None:

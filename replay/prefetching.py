@@ -11,12 +11,8 @@ from collections.abc import Callable, Iterator
 import tensorflow as tf
 import tree
 
-# Private, but the only way out of a blocked iterator; without it, the blocked thread
-# stays until the process ends.
-try:
-    from tensorflow.python.eager import cancellation, context, execute
-except ImportError:
-    cancellation = None
+# Private, but the only way out of a blocked iterator.
+from tensorflow.python.eager import cancellation, context, execute
 
 from repertory.components import compiled, core, types
 
@@ -104,8 +100,6 @@ def _make_next(
 ) -> tuple[Callable[[], types.Sample], Callable[[], None]]:
     """Returns what takes the next sample, and what ends a blocked call of it."""
     iterator = iter(dataset)
-    if cancellation is None:
-        return lambda: next(iterator), lambda: None
     manager = cancellation.CancellationManager()
     # Beside a call of a function, this takes a sixth of the time, and TensorFlow 2.8
     # keeps nothing of it: see `compiled.Compiled`.
@@ -119,7 +113,7 @@ def _make_next(
             'output_types',
             [spec.dtype.as_datatype_enum for spec in specs],
             'output_shapes',
-            [spec.shape.as_list() for spec in specs],
+            [execute.make_shape(spec.shape, 'output_shapes') for spec in specs],
         ),
         context.context(),
         manager,

@@ -59,8 +59,9 @@ class SerialVectorEnvironment(core.VectorEnvironment):
         self._closed = False
 
     def reset(self) -> types.TimeStep:
+        timesteps = self._run([(one.reset, ()) for one in self._environments])
         self._ended = [True] * self.num_lanes
-        return self._collect(self._run([(one.reset, ()) for one in self._environments]))
+        return self._collect(timesteps)
 
     def step(self, action: types.Nest) -> types.TimeStep:
         return self._collect(self._run(self._step_calls(action)))
@@ -75,7 +76,7 @@ class SerialVectorEnvironment(core.VectorEnvironment):
 
     def _run(self, calls: Sequence[tuple[Callable, tuple]]) -> list[dm_env.TimeStep]:
         """Returns the results of the lanes' calls, in their order."""
-        self._note_begun(True)
+        self._note_begun(True)  # Refuses both amid a step that was begun.
         try:
             return [function(*arguments) for function, arguments in calls]
         finally:

@@ -1,7 +1,8 @@
 """The actor: rows, recurrent state, dtypes."""
 
+import dataclasses
+import gc
 import threading
-import time
 
 import dm_env.specs
 import numpy as np
@@ -164,22 +165,27 @@ def test_a_second_action_of_one_step_is_refused():
         one.select_action(np.zeros((2, 1), np.float32))
 
 
-class SlowPolicy(CountingPolicy):
-    """Reads its variable twice, and tells the difference as the count."""
+class PausedPolicy(CountingPolicy):
+    """Reads its variable twice, and tells the difference as the count.
 
-    def __init__(self):
+    Between the two it waits for `event`, and notes whether that came.
+    """
+
+    def __init__(self, seconds):
         super().__init__()
-        self.read = threading.Event()
+        self._seconds = seconds
+        self.paused, self.event = threading.Event(), threading.Event()
+        self.came = []
         self.variables = [tf.Variable([0.0, 0.0])]
 
-    def _sleep(self, value):
-        self.read.set()
-        time.sleep(0.3)
+    def _pause(self, value):
+        self.paused.set()
+        self.came.append(self.event.wait(self._seconds))
         return value
 
     def act(self, observation, state, draws):
         [variable] = self.variables
-        early = tf.numpy_function(self._sleep, [variable.read_value()], tf.float32)
+        early = tf.numpy_function(self._pause, [variable.read_value()], tf.float32)
         with tf.control_dependencies([early]):
             late = variable.read_value()
         late.set_shape([2])
@@ -188,6 +194,8 @@ class SlowPolicy(CountingPolicy):
 
 
 def test_parameters_stay_while_a_step_is_chosen():
+    policy, recorder = PausedPolicy(seconds=0.3), Recorder()
+
     class Source:
         version = 0
 
@@ -195,35 +203,63 @@ def test_parameters_stay_while_a_step_is_chosen():
             self.version += 1
             return self.version, [np.full(2, self.version, np.float32)]
 
-    policy, recorder = SlowPolicy(), Recorder()
     client = variables.VariableClient(Source(), policy.variables, 1, background=False)
     one = actor.PolicyActor(policy, SPEC, 2, recorder, client)
     one.observe_first(timestep((0, 0), 0))
     for t in range(3):
-        assert policy.read.wait(timeout=20)
-        policy.read.clear()
+        assert policy.paused.wait(timeout=20)
+        policy.paused.clear()
         one.update()  # While the call is between the two.
+        policy.event.set()
+        policy.event.clear()
         one.observe(one.select_action(None), timestep((1, 1), t + 1))
+    one.close()
+    assert not any(policy.came)  # `update` has waited for them.
     assert [row.extras['count'].tolist() for row in recorder.rows] == [[0, 0]] * 3
     assert [row.extras['version'][0] for row in recorder.rows] == [-1, 1, 2]
 
 
 def test_a_step_is_chosen_while_the_one_before_is_recorded():
-    policy = SlowPolicy()
+    policy = PausedPolicy(seconds=20)
+    policy.event.set()
 
     class Waiting(Recorder):
         def add(self, row):
             super().add(row)
-            assert policy.read.wait(timeout=20)  # Of the next step.
+            policy.event.set()  # Which the choice of the next step waits for.
 
     recorder = Waiting()
     one = actor.PolicyActor(policy, SPEC, 2, recorder)
     one.observe_first(timestep((0, 0), 0))
     for t in range(2):
         action = one.select_action(None)
-        policy.read.clear()
+        policy.event.clear()
         one.observe(action, timestep((1, 1), t + 1))
+    one.close()
+    assert policy.came == [True] * 3
     assert [row.observation[0, 0] for row in recorder.rows] == [0, 1]
+
+
+def test_an_actor_is_left_while_its_policy_calls_python():
+    policy = PausedPolicy(seconds=0.3)
+    one = actor.PolicyActor(policy, SPEC, 2)
+    one.observe_first(timestep((0, 0), 0))
+    assert policy.paused.wait(timeout=20)
+    del one
+    gc.collect()  # It would wait for ever, were it not settled before.
+    assert policy.came == [False]
+
+
+def test_an_action_of_another_structure_is_refused():
+    class Swapped(CountingPolicy):
+        def act(self, observation, state, draws):
+            output = super().act(observation, state, draws)
+            return output._replace(action=(output.action, output.action))
+
+    number = dm_env.specs.DiscreteArray(100)
+    spec = dataclasses.replace(SPEC, actions={'gas': number, 'steer': number})
+    with pytest.raises(ValueError, match='action must have the structure of'):
+        actor.PolicyActor(Swapped(), spec, 2)
 
 
 def test_what_goes_wrong_in_the_policy_is_raised_where_the_action_is_read():

@@ -1,9 +1,11 @@
 import collections
 import os
 import pathlib
+import threading
 
 import numpy as np
 import pytest
+import sonnet as snt
 import tensorflow as tf
 import tree
 
@@ -52,6 +54,69 @@ def test_arguments_of_another_dtype_are_refused(small):
         step(np.zeros(2, np.int64))
 
 
+_NUMBERS = [tf.TensorSpec((2,), tf.float32)]
+
+
+def double(x):
+    return {'twice': tf.debugging.check_numerics(2 * x, 'seen')}
+
+
+@pytest.mark.parametrize('small', [True, False])
+def test_a_call_that_is_begun_gives_what_a_call_gives(small):
+    one = compiled.Compiled(double, _NUMBERS, small)
+    for x in ([1, 2], [3, 4]):
+        x = tf.constant(x, tf.float32)
+        np.testing.assert_array_equal(one.begin(x)['twice'], one(x)['twice'])
+    one.close()
+    np.testing.assert_array_equal(one.begin(x)['twice'], [6, 8])  # Anew.
+    one.close()
+    one.close()
+
+
+@pytest.mark.parametrize('small', [True, False])
+def test_an_output_is_the_argument_of_the_next_call(small):
+    one = compiled.Compiled(lambda x: x + 1, _NUMBERS, small)
+    x = tf.zeros(2)
+    for _ in range(100):
+        x = one.begin(x)
+    np.testing.assert_array_equal(x, [100, 100])
+
+
+def test_a_begun_call_runs_beside_the_thread_that_began_it():
+    event, came = threading.Event(), []
+
+    def wait(x):
+        came.append(event.wait(timeout=20))
+        return x
+
+    one = compiled.Compiled(
+        lambda x: tf.numpy_function(wait, [x], tf.float32), _NUMBERS, small=True
+    )
+    output = one.begin(tf.ones(2))
+    event.set()
+    np.testing.assert_array_equal(output, [1, 1])
+    assert came == [True]
+
+
+@pytest.mark.parametrize('small', [True, False])
+def test_what_goes_wrong_in_a_begun_call_is_raised_as_it_is_read(small):
+    one = compiled.Compiled(double, _NUMBERS, small)
+    output = one.begin(tf.constant([1.0, np.nan]))['twice']
+    with pytest.raises(tf.errors.InvalidArgumentError, match='seen'):
+        output.numpy()
+    assert not tf.reduce_any(tf.zeros(1) > 0)  # This thread is as it was.
+    one.close()
+    np.testing.assert_array_equal(one.begin(tf.ones(2))['twice'], [2, 2])
+
+
+def test_graphs_without_convolutions_are_small():
+    linear, convolution = snt.Linear(3), snt.Conv2D(3, 2)
+    linear(tf.zeros([1, 2]))
+    convolution(tf.zeros([1, 4, 4, 2]))
+    assert compiled.is_small(linear.variables)
+    assert not compiled.is_small([*linear.variables, *convolution.variables])
+
+
 def test_an_unflattener_does_what_tree_does():
     structure = (
         types.TimeStep(0, {'b': [0, ()], 'a': 0}, (), 0),
@@ -68,14 +133,16 @@ def test_an_unflattener_does_what_tree_does():
             unflatten(leaves)
 
 
-def test_calls_of_a_small_graph_keep_no_memory():
-    step = compiled.Compiled(lambda x: 2 * x, [tf.TensorSpec([2], tf.float32)], True)
+@pytest.mark.parametrize('begun', [False, True])
+def test_calls_of_a_small_graph_keep_no_memory(begun):
+    one = compiled.Compiled(lambda x: 2 * x, _NUMBERS, small=True)
+    step = one.begin if begun else one
     x = tf.zeros(2)
 
     def grow(calls):
         before = _resident_bytes()
         for _ in range(calls):
-            step(x)
+            step(x).numpy()
         return _resident_bytes() - before
 
     grow(5_000)

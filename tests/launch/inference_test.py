@@ -179,6 +179,31 @@ def ask_once(server, index, run_id, step, spec, first=False):
     return act(server, index, run_id, step, ones, np.full(_LANES, first))
 
 
+def wait_for_request(server):
+    end = time.monotonic() + 20
+    while 0 not in server._newest:
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def test_whoever_is_not_answered_in_time_is_told_and_may_ask_again(monkeypatch):
+    monkeypatch.setattr(inference, '_ANSWER_SECONDS', 0.1)
+    policies, _, spec = make_policies(make_experiment('impala'))
+    values = [v.numpy() for v in policies[0].variables]
+    with make_server(policies, spec, values, max_lanes=1) as server:
+        for _ in range(3):  # The server is not started.
+            with pytest.raises(
+                TimeoutError, match='step 0 of actor 0 must be answered'
+            ):
+                ask_once(server, 0, 'a', 0, spec)
+        monkeypatch.undo()
+        with pytest.raises(ValueError, match='step must be 0 for actor 0 .*, got 1'):
+            ask_once(server, 0, 'a', 1, spec)  # Before the last one was answered.
+        server.start()
+        ask_once(server, 0, 'a', 0, spec)
+        assert server.statistics().batches == 1
+
+
 def test_a_new_process_of_an_actor_begins_with_the_initial_state():
     experiment = make_experiment('r2d2')
     policies, _, spec = make_policies(experiment)
@@ -233,8 +258,7 @@ def test_a_step_that_is_asked_for_twice_at_once_is_taken_once():
         ]
         for thread in threads:
             thread.start()
-        while 0 not in server._newest:
-            time.sleep(0.01)
+        wait_for_request(server)
         server.start()
         for thread in threads:
             thread.join(timeout=60)
@@ -334,8 +358,7 @@ def test_the_process_that_replaces_an_actor_is_answered_and_the_old_one_refused(
     with make_server(policies, spec, values) as server:
         old = threading.Thread(target=ask_first, args=(server,))
         old.start()
-        while 0 not in server._newest:
-            time.sleep(0.01)
+        wait_for_request(server)
         new = threading.Thread(target=ask_once, args=(server, 0, 'b', 0, spec))
         new.start()
         old.join(timeout=60)
@@ -401,8 +424,7 @@ def test_a_closed_server_refuses_who_waits_and_who_comes():
     with make_server(policies, spec, values) as server:
         waiting = threading.Thread(target=ask, args=(server,))
         waiting.start()  # In vain: the server is not started.
-        while 0 not in server._newest:
-            time.sleep(0.01)
+        wait_for_request(server)
         server.close()
         waiting.join(timeout=60)
         assert refused

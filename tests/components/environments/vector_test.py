@@ -45,6 +45,16 @@ def test_a_step_before_the_first_reset_is_a_reset():
     assert lanes.step(zeros(lanes)).step_type.tolist() == [0]
 
 
+@pytest.mark.parametrize('call', ['reset', 'step'])
+def test_nothing_else_comes_between_the_begin_and_the_end_of_a_step(call):
+    lanes = vector.SerialVectorEnvironment([scripted()])
+    lanes.reset()
+    assert lanes.begin_step(zeros(lanes)) is False
+    with pytest.raises(RuntimeError, match='begin_step must be followed by end_step'):
+        getattr(lanes, call)(*[zeros(lanes)] * (call == 'step'))
+    assert lanes.end_step().reward.tolist() == [1]
+
+
 def test_dtypes_are_those_of_the_contract():
     lanes = vector.SerialVectorEnvironment([catch.Catch(0), catch.Catch(1)])
     step = lanes.reset()
