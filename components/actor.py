@@ -8,7 +8,15 @@ import numpy as np
 import tensorflow as tf
 import tree
 
-from repertory.components import compiled, core, policies, specs, types, variables
+from repertory.components import (
+    compiled,
+    core,
+    nests,
+    policies,
+    specs,
+    types,
+    variables,
+)
 from repertory.components.networks import memory
 
 Answer = tuple[list[np.ndarray], dict[str, types.Nest], int]
@@ -49,7 +57,7 @@ class AskingActor(core.Actor):
         self._spec = environment_spec
         self._num_lanes = num_lanes
         self._adder = adder
-        self._unflatten = compiled.unflattener(environment_spec.actions)
+        self._unflatten = nests.unflattener(environment_spec.actions)
         self._timestep: types.TimeStep | None = None
         self._wait_for_answer: Callable[[], Answer] | None = None
         self._answer: Answer | None = None
@@ -239,6 +247,6 @@ class _LocalPolicy:
         if self._has_state:
             extras['state'] = state
         # Runs as it is traced: arrays are made of leaves, and nested at once.
-        self._unflatten_extras = compiled.unflattener(extras)
-        action = policies.flatten_action(self._spec.actions, output.action)
+        self._unflatten_extras = nests.unflattener(extras)
+        action = nests.flatten_action(self._spec.actions, output.action)
         return action, tree.flatten(extras), output.state

@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 import tree
 
-from repertory.components import compiled, policies, specs, types
+from repertory.components import compiled, nests, policies, specs, types
 from repertory.components.networks import memory
 
 Leaves = Sequence[np.ndarray]  # Of a nest [N, ...], in the order of `tree`.
@@ -153,8 +153,8 @@ class JointPolicy:
         extras = output.extras
         if state:
             extras = {**extras, 'state': before}
-        self._unflatten_extras = compiled.unflattener(extras)
-        action = policies.flatten_action(self._spec.actions, output.action)
+        self._unflatten_extras = nests.unflattener(extras)
+        action = nests.flatten_action(self._spec.actions, output.action)
         return action, tree.flatten(extras), tree.flatten(output.state)
 
 

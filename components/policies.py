@@ -12,30 +12,13 @@ import sonnet as snt
 import tensorflow as tf
 import tree
 
-from repertory.components import specs, types
+from repertory.components import types
 
 
 class PolicyOutput(NamedTuple):
     action: types.Nest  # [N, ...]
     extras: dict[str, types.Nest]  # [N, ...], as `extras_spec` says.
     state: types.Nest  # [N, ...]
-
-
-def flatten_action(action_spec: types.Nest, action: types.Nest) -> list[tf.Tensor]:
-    """Returns the leaves of a policy's action, in the order of the spec's.
-
-    Raises:
-        ValueError: if the action has not the structure of its spec.
-    """
-    try:
-        tree.assert_same_structure(action_spec, action)
-    except (TypeError, ValueError) as error:
-        raise ValueError(
-            f'the action must have the structure of {specs.describe(action_spec)}, '
-            f'got {tree.map_structure(lambda leaf: leaf.dtype.name, action)}; nest it '
-            'in the policy as the environment does.'
-        ) from error
-    return tree.flatten(action)
 
 
 class Policy(abc.ABC):

@@ -14,7 +14,7 @@ import tree
 # Private, but the only way out of a blocked iterator.
 from tensorflow.python.eager import cancellation, context, execute
 
-from repertory.components import compiled, core, types
+from repertory.components import core, nests, types
 
 
 class Prefetcher(Iterator[types.Sample]):
@@ -118,5 +118,5 @@ def _make_next(
         context.context(),
         manager,
     )
-    nest = compiled.unflattener(dataset.element_spec)
+    nest = nests.unflattener(dataset.element_spec)
     return lambda: nest(take()), manager.start_cancel

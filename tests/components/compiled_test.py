@@ -1,4 +1,3 @@
-import collections
 import os
 import pathlib
 import threading
@@ -7,9 +6,8 @@ import numpy as np
 import pytest
 import sonnet as snt
 import tensorflow as tf
-import tree
 
-from repertory.components import compiled, types
+from repertory.components import compiled
 
 
 @pytest.mark.parametrize('small', [False, True])
@@ -115,22 +113,6 @@ def test_graphs_without_convolutions_are_small():
     convolution(tf.zeros([1, 4, 4, 2]))
     assert compiled.is_small(linear.variables)
     assert not compiled.is_small([*linear.variables, *convolution.variables])
-
-
-def test_an_unflattener_does_what_tree_does():
-    structure = (
-        types.TimeStep(0, {'b': [0, ()], 'a': 0}, (), 0),
-        collections.OrderedDict(z=0, y=(0,)),
-        [],
-    )
-    unflatten = compiled.unflattener(structure)
-    for leaves in ([1, 2, 3, 4, 5, 6], [6, 5, 4, 3, 2, 1]):
-        assert unflatten(leaves) == tree.unflatten_as(structure, leaves)
-    assert type(unflatten(leaves)[0]) is types.TimeStep
-    assert compiled.unflattener(0)([7]) == 7
-    for leaves in ([1] * 5, [1] * 7):
-        with pytest.raises(ValueError, match=f'leaves must be 6, .* got {len(leaves)}'):
-            unflatten(leaves)
 
 
 @pytest.mark.parametrize('begun', [False, True])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import dm_env
@@ -9,8 +10,8 @@ import numpy as np
 import tree
 from dm_env import specs
 
+from repertory.components import nests, types
 from repertory.components import specs as specs_lib
-from repertory.components import types
 from repertory.components.environments.wrappers import base
 
 
@@ -36,6 +37,9 @@ class SinglePrecision(base.EnvironmentWrapper):
         self._single_array = isinstance(inner_observations, specs.Array)
         self._dtypes = [leaf.dtype for leaf in tree.flatten(inner_observations)]
         self._action_dtypes = tree.map_structure(lambda leaf: leaf.dtype, inner_actions)
+        self._single_action = isinstance(inner_actions, specs.Array)
+        # Of the first observation, whose dicts may be of another type than the spec's.
+        self._unflatten: Callable[[Sequence], types.Nest] | None = None
         self._casts_actions = any(map(_is_double, tree.flatten(inner_actions)))
         self._scalar_reward = self._reward_spec.shape == ()
 
@@ -43,7 +47,9 @@ class SinglePrecision(base.EnvironmentWrapper):
         return self._cast(self._environment.reset())
 
     def step(self, action) -> dm_env.TimeStep:
-        if self._casts_actions:
+        if self._casts_actions and self._single_action:
+            action = np.asarray(action, self._action_dtypes)
+        elif self._casts_actions:
             action = tree.map_structure(
                 lambda leaf, dtype: np.asarray(leaf, dtype), action, self._action_dtypes
             )
@@ -93,9 +99,9 @@ class SinglePrecision(base.EnvironmentWrapper):
         leaves = tree.flatten(observation)
         if len(leaves) != len(self._dtypes):
             return observation  # unlike its spec: the lanes refuse it by name.
-        return tree.unflatten_as(
-            observation, list(map(_cast_leaf, leaves, self._dtypes))
-        )
+        if self._unflatten is None:
+            self._unflatten = nests.unflattener(observation)
+        return self._unflatten(list(map(_cast_leaf, leaves, self._dtypes)))
 
 
 def wrap(environment: dm_env.Environment) -> dm_env.Environment:
@@ -130,6 +136,8 @@ def _is_double(spec: specs.Array) -> bool:
 
 def _scalar(value: Any) -> Any:
     """Returns a number as float32; else the value, which the lanes refuse by name."""
+    if type(value) is float:
+        return np.float32(value)
     try:
         if np.ndim(value) == 0 and not isinstance(value, (str, bytes)):
             return np.float32(value)  # NumPy would read '1.5', and take [1.5].
