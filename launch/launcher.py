@@ -290,10 +290,10 @@ class Run:
             self._give(_NOTICE_SECONDS)
         if now >= self._kill_at or self._killed:
             self._kill_at, self._killed = float('inf'), False
-            for node in self._nodes:
-                if node.name in self._ended:
-                    continue
-                _logger.warning('%s did not stop when asked to.', node.name)
+            late = [node for node in self._nodes if node.name not in self._ended]
+            if names := ', '.join(node.name for node in late):
+                _logger.warning('%s did not stop when asked to.', names)
+            for node in late:
                 if not node.kill():
                     self._ended[node.name] = 'did not stop.'
                     self._failed_node = self._failed_node or node.name
