@@ -69,7 +69,7 @@ class Compiled:
 
         Its outputs are waited for as they are read, or at once by the next call that
         they are arguments of. Until then the variables that it reads must not change.
-        One such call runs at a time.
+        One such call runs at a time. The function must have an output.
 
         Args:
             *arguments: tensors.
@@ -102,7 +102,7 @@ class Compiled:
         self._begun, self._executor = [], None
 
     def __del__(self):
-        # Who forgets to close it would, with a policy that calls Python, wait for ever.
+        # Else who has not closed it, with a policy that calls Python, waits for ever.
         with contextlib.suppress(Exception):
             self.close()
 

@@ -99,6 +99,10 @@ class VectorEnvironment(abc.ABC):
         self._note_begun(False)
         return self.step(self._action)
 
+    def _refuse_if_begun(self) -> None:
+        if self._begun:
+            self._note_begun(True)
+
     def _note_begun(self, begun: bool) -> None:
         if begun == self._begun:
             got = 'another call' if begun else 'end_step without one'
@@ -133,7 +137,7 @@ class Actor(abc.ABC):
     def record(self, action: types.Nest) -> None:
         """Records the action just selected; what is left out here, `observe` does.
 
-        It is called where the environment steps without this thread, meanwhile.
+        It is called while the lanes step, where `begin_step` has returned True.
         """
         del action
 

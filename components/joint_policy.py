@@ -112,8 +112,8 @@ class JointPolicy:
             states: [K], of each role's state.
 
         Raises:
-            tf.errors.InvalidArgumentError: if the leaves of an observation are not
-                those of the spec.
+            ValueError: if the leaves of the roles' observations differ.
+            tf.errors.InvalidArgumentError: if they are not those of the spec.
         """
 
         def join(of_roles: Sequence[Leaves]) -> list[np.ndarray]:

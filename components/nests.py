@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -22,8 +23,8 @@ def flatten_action(action_spec: types.Nest, action: types.Nest) -> list[Any]:
     except (TypeError, ValueError) as error:
         raise ValueError(
             f'the action must have the structure of {specs.describe(action_spec)}, '
-            f'got {tree.map_structure(lambda leaf: leaf.dtype.name, action)}; nest it '
-            'in the policy as the environment does.'
+            f'got {tree.map_structure(lambda leaf: type(leaf).__name__, action)}; nest '
+            'it in the policy as the environment does.'
         ) from error
     return tree.flatten(action)
 
@@ -32,7 +33,7 @@ def unflattener(structure: types.Nest) -> Callable[[Sequence], Any]:
     """Returns `tree.unflatten_as` of one structure, at a tenth of its 14 microseconds.
 
     Args:
-        structure: of dicts, tuples, lists and NamedTuples.
+        structure: a nest; dicts come out as dict or OrderedDict.
 
     Returns:
         a function, which raises ValueError if the number of leaves is another one.
@@ -53,6 +54,11 @@ def unflattener(structure: types.Nest) -> Callable[[Sequence], Any]:
 def _builder(structure: types.Nest) -> Callable[[Iterator], Any]:
     if not tree.is_nested(structure):
         return next
+    if not isinstance(structure, (dict, list, tuple)):  # Rare, such as of attrs.
+        size = len(tree.flatten(structure))
+        return lambda leaves: tree.unflatten_as(
+            structure, list(itertools.islice(leaves, size))
+        )
     if isinstance(structure, dict):
         names = sorted(structure)  # The order of `tree`.
         values = [_builder(structure[name]) for name in names]

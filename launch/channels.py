@@ -11,6 +11,7 @@ import struct
 import threading
 import uuid
 from collections.abc import Callable, Coroutine
+from concurrent import futures
 from typing import Any
 
 _OK, _FAILED = b'+', b'-'
@@ -56,6 +57,7 @@ class Server:
         Raises:
             Exception: what `answer` raises.
             RuntimeError: if the server is closed.
+            TimeoutError: if there is no answer within 10 s.
         """
         if self._closed:
             raise RuntimeError(
@@ -63,7 +65,14 @@ class Server:
                 'node has to be started again.'
             )
         answer = asyncio.run_coroutine_threadsafe(self._answer(message), self.loop)
-        return answer.result(_ANSWER_SECONDS)
+        try:
+            return answer.result(_ANSWER_SECONDS)
+        except futures.TimeoutError:
+            answer.cancel()
+            raise TimeoutError(
+                f'{self.name} must answer within {_ANSWER_SECONDS:g} s, got no answer; '
+                'what it does takes too long.'
+            ) from None
 
     def close(self) -> None:
         """Leaves the callers, and ends the thread; may be called twice."""

@@ -160,14 +160,14 @@ class InferenceServer:
         if request is None or (request.run, request.step) != (run, step):
             self._check(actor, observation)
             request = self._enqueue(actor, run, step, observation, first)
-        shared = asyncio.shield(request.answer)  # Others may await it as well.
-        try:
-            return await asyncio.wait_for(shared, _ANSWER_SECONDS)
-        except asyncio.TimeoutError:
+        # Not `wait_for`: it cancels what others await, and may swallow its own end.
+        await asyncio.wait([request.answer], timeout=_ANSWER_SECONDS)
+        if not request.answer.done():
             raise TimeoutError(
                 f'step {step} of actor {actor} must be answered within '
                 f'{_ANSWER_SECONDS:g} s, got no answer; ask for the same step again.'
-            ) from None
+            )
+        return request.answer.result()
 
     def statistics(self) -> InferenceStatistics:
         """Returns what was done since the start.
@@ -225,7 +225,8 @@ class InferenceServer:
             if step != expected:
                 raise ValueError(
                     f'step must be {expected} for actor {actor} of process {run}, got '
-                    f'{step}; it is a call that was given up.'
+                    f'{step}; it is a call that was given up, or comes before the '
+                    'answer to another.'
                 )
             if last.run == run:
                 request.state, last.state = last.state, []

@@ -104,10 +104,10 @@ class ActorWorker:
 
     def close(self) -> None:
         """Closes writers, environments and logs; may be called twice."""
-        self._actor.close()
         self.adder.close()
         self._environment.close()
         self._logger.close()
+        self._actor.close()
 
 
 class EvaluatorWorker:
@@ -183,9 +183,9 @@ class EvaluatorWorker:
 
     def close(self) -> None:
         """Closes environments and logs; may be called twice."""
-        self._actor.close()
         self._environment.close()
         self._logger.close()
+        self._actor.close()
         if self._recorder is not None:
             self._recorder.close()
 

@@ -86,6 +86,7 @@ class ProcessVectorEnvironment(core.VectorEnvironment):
         return self.end_step()
 
     def begin_step(self, action: types.Nest) -> bool:
+        self._refuse_if_begun()  # Before its actions are overwritten.
         tree.assert_same_structure(self.spec.actions, action)
         for view, leaf in zip(self._views.action, tree.flatten(action)):
             leaf = np.asarray(leaf)

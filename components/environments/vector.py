@@ -59,11 +59,12 @@ class SerialVectorEnvironment(core.VectorEnvironment):
         self._closed = False
 
     def reset(self) -> types.TimeStep:
-        timesteps = self._run([(one.reset, ()) for one in self._environments])
+        self._refuse_if_begun()
         self._ended = [True] * self.num_lanes
-        return self._collect(timesteps)
+        return self._collect(self._run([(one.reset, ()) for one in self._environments]))
 
     def step(self, action: types.Nest) -> types.TimeStep:
+        self._refuse_if_begun()
         return self._collect(self._run(self._step_calls(action)))
 
     def _step_calls(self, action: types.Nest) -> list[tuple[Callable, tuple]]:
@@ -76,11 +77,7 @@ class SerialVectorEnvironment(core.VectorEnvironment):
 
     def _run(self, calls: Sequence[tuple[Callable, tuple]]) -> list[dm_env.TimeStep]:
         """Returns the results of the lanes' calls, in their order."""
-        self._note_begun(True)  # Refuses both amid a step that was begun.
-        try:
-            return [function(*arguments) for function, arguments in calls]
-        finally:
-            self._note_begun(False)
+        return [function(*arguments) for function, arguments in calls]
 
     def close(self) -> None:
         if not self._closed:

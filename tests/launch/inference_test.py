@@ -450,3 +450,31 @@ def test_an_actor_gives_a_server_up_that_does_not_answer(monkeypatch):
         '0 in 0 s: Deadline Exceeded',
     ):
         ask([np.zeros(1)], np.zeros(1, bool))()
+
+
+def test_both_ends_are_closed_in_a_row_while_an_actor_waits():
+    policies, _, spec = make_policies(make_experiment('impala'))
+    client = variables.VariableClient(Source([]), policies[0].variables, 10**9)
+    ones = [
+        np.ones((_LANES, *leaf.shape), leaf.dtype)
+        for leaf in tree.flatten(spec.observations)
+    ]
+
+    async def answer(packed):
+        return pickle.dumps(await server.act(*pickle.loads(packed)))
+
+    class Node:
+        def channel(self):
+            return near.name
+
+    with channels.Server(answer) as near:
+        server = inference.InferenceServer(
+            policies, spec, _LANES, client, 1, 10.0, near.loop
+        )
+        asked = 0, 'a', 0, ones, np.zeros(_LANES, bool)
+        wait = channels.Client(Node()).act(pickle.dumps(asked))
+        wait_for_request(server)
+        server.close()
+    assert not near._thread.is_alive()
+    with pytest.raises((EOFError, OSError, RuntimeError)):
+        wait()
