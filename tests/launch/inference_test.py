@@ -103,6 +103,8 @@ def make_server(policies, spec, values, max_lanes=_ACTORS * _LANES, timeout=10.0
 
 def act(server, *arguments):
     """Returns what `server.act` does, in the test's thread."""
+    if server._closed and server._loop.is_closed():
+        raise RuntimeError('what was asked for last came too late')
     answer = asyncio.run_coroutine_threadsafe(server.act(*arguments), server._loop)
     return answer.result(timeout=60)
 
@@ -438,7 +440,7 @@ def test_an_actor_gives_a_server_up_that_does_not_answer(monkeypatch):
     monkeypatch.setattr(remote, '_GIVE_UP_SECONDS', 0.0)
 
     class Dead:
-        _loop = None
+        _loop, _closed = None, False
 
         def act(self, *arguments):
             raise RuntimeError('Deadline Exceeded')
