@@ -130,6 +130,6 @@ def test_four_actors_of_eight_sleeping_lanes_are_chosen_for_in_large_batches(tmp
     batch = status['nodes']['inference']['metrics']['mean_batch']
     print(f'\n{rate:.0f} environment steps/s, mean batch {batch:.1f}')
     assert batch >= 16
-    # 3,520 to 3,920 where nothing else runs on the two cores; with other programs it
+    # 3,130 to 3,920 where nothing else runs on the two cores; with other programs it
     # may fail: see docs/performance.md for what bounds it.
     assert rate >= 3_000
