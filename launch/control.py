@@ -18,7 +18,7 @@ _FIRST_LOG_SECONDS = 5.0
 _LOG_PERIOD_SECONDS = 30.0
 _WAIT_SECONDS = 3.0  # A wait that has not been repeated for so long is over.
 _ORPHANED_SECONDS = 1.5  # Asked to stop, and no answer for so long: nobody is left.
-_CLOSE_SECONDS = 1.0
+_CLOSE_SECONDS = 1.0  # A call to a coordinator that is gone lasts longer.
 _DELIVERY_SECONDS = 10.0
 
 _logger = logging.getLogger(__name__)
@@ -29,8 +29,7 @@ class NodeControl:
 
     A background thread exchanges heartbeats: no call of the role crosses the network.
     Without it, in one thread, `take_steps`, `report` and the waits do, when due.
-
-    A context manager: leaving it sends the last news and ends the thread.
+    Leaving its context sends the last news, ends the thread and holds `core.Stopped`.
     """
 
     def __init__(
@@ -196,7 +195,6 @@ class NodeControl:
         if self._thread is None:
             self._say_goodbye()
         else:
-            # No longer: a call to a coordinator that is gone lasts until its time-out.
             self._thread.join(_CLOSE_SECONDS)
 
     def _say_goodbye(self) -> None:
@@ -206,8 +204,9 @@ class NodeControl:
     def __enter__(self) -> NodeControl:
         return self
 
-    def __exit__(self, *unused) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *unused) -> bool:
         self.close()
+        return kind is not None and issubclass(kind, core.Stopped)
 
     def _pause(self, seconds: float) -> None:
         """Waits for news; the condition is held."""

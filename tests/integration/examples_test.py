@@ -106,7 +106,8 @@ def test_own_logger_gets_the_rows_of_all_roles(tmp_path):
 @pytest.mark.ci_slow
 @pytest.mark.timeout(300)
 def test_demonstrations_are_written_before_the_run_ends(tmp_path):
-    _run('demonstrations.py', tmp_path, '--max-actor-steps=600')
+    # So many that the actor waits for the learner, and the learner for demonstrations.
+    _run('demonstrations.py', tmp_path, '--max-actor-steps=10000')
     (run_dir,) = (tmp_path / 'runs').iterdir()
     log = (run_dir / 'logs' / 'demonstrator_0.log').read_text()
     # A vector step more: items are counted a step at a time.

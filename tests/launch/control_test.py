@@ -82,6 +82,17 @@ def test_wait_raises_stopped_once_the_run_ends():
         assert not control.wait_until('exit', seconds=0.05)
 
 
+def test_a_node_that_is_stopped_as_it_waits_has_not_failed():
+    coordinator = coordinator_lib.Coordinator(progress.Budget(), ['actor_0'])
+    coordinator.request_stop('test')
+    with control_lib.NodeControl('demonstrator', coordinator) as control:
+        assert control.wait_until('drain', seconds=5)
+        control.wait('a table', 1.0)
+        pytest.fail('not stopped')
+    with pytest.raises(ZeroDivisionError), control:
+        raise ZeroDivisionError
+
+
 def test_wait_tells_the_coordinator_after_some_seconds():
     coordinator = coordinator_lib.Coordinator(
         progress.Budget(actor_steps=1), ['learner']
