@@ -15,6 +15,7 @@ import numpy as np
 from repertory.components import core
 from repertory.launch import channels
 from repertory.launch import control as control_lib
+from repertory.replay import info
 
 if TYPE_CHECKING:
     from repertory.components import actor as actor_lib
@@ -89,6 +90,10 @@ class RemoteVariables(core.VariableSource):
             return self._client.futures.get_variables(self._newest[0])
 
         begin = time.monotonic()
+        # gRPC would look for a learner that is just starting but once a second.
+        while self._newest[0] < 0 and not info.is_listening(self._client.address):
+            wait(time.monotonic() - begin)
+            time.sleep(_PAUSE_SECONDS)
         while True:
             answer = call(ask, wait)
             if answer[0] != self._newest[0]:

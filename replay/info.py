@@ -12,6 +12,7 @@ from repertory.replay import limits
 
 # A server that copies a table to save it answers nothing: 15 s for a million items.
 BUSY_SECONDS = 120.0
+_POLL_SECONDS = 0.05
 _STILL_SECONDS = 20.0  # Longer than a learner's first step takes to compile, mostly.
 
 
@@ -69,8 +70,13 @@ def server_info(address: str, timeout: float = BUSY_SECONDS) -> dict:
     Raises:
         ConnectionError: if no server answers in time.
     """
+    end = time.monotonic() + timeout
+    # gRPC would look for a server that is just starting but once a second.
+    while not is_listening(address) and time.monotonic() < end:
+        time.sleep(_POLL_SECONDS)
+    left = max(1, round(end - time.monotonic()))
     try:
-        return _client(address).server_info(timeout=max(1, round(timeout)))
+        return _client(address).server_info(timeout=left)
     except Exception as error:
         raise ConnectionError(
             f'no replay server answers at {address} within {timeout:.0f} s: {error}; '

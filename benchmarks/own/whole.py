@@ -15,7 +15,7 @@ import time
 from benchmarks import timing
 from repertory.agents import apex_dqn, impala
 from repertory.components import core
-from repertory.launch import experiment, launcher, local, program, run_folder
+from repertory.launch import experiment, launcher, program, run_folder
 
 _AGENTS = {
     ('apex_dqn', 'catch'): apex_dqn.Config(),
@@ -76,7 +76,7 @@ def learn(args: argparse.Namespace) -> None:
             logger=functools.partial(_make_logger, rows),
             logging=experiment.LoggingConfig(tensorboard=False),
         )
-        topology = experiment.Topology(envs_per_actor=args.lanes)
+        topology = experiment.Topology(envs_per_actor=args.lanes, replay=args.replay)
         _run(config, topology, f'{scratch}/run', args.launch)
         evaluations = _read(pathlib.Path(rows) / 'evaluator.json')
         reached = [
@@ -99,6 +99,8 @@ def learn(args: argparse.Namespace) -> None:
 
 def _run(config, topology, run_dir: str, launch: str) -> None:
     if launch == 'sync':
+        from repertory.launch import local  # Imports TensorFlow.
+
         local.run_experiment(config, topology, run_dir)
         return
     run_folder.open_folder(config, topology, run_dir)
@@ -118,6 +120,7 @@ def main() -> None:
     parser.add_argument(
         '--launch', choices=('sync', 'threads', 'processes'), default='processes'
     )
+    parser.add_argument('--replay', choices=('separate', 'learner'), default='separate')
     command = parser.add_subparsers(required=True).add_parser('learn')
     timing.add_mark_arguments(command)
     learn(parser.parse_args())
