@@ -109,11 +109,17 @@ class Optimizer(abc.ABC):
                 'not depend on these variables.'
             )
         rate = self.learning_rate
-        self.step.assign_add(1)
+        step = self.step.assign_add(1, read_value=True)
+        rate = self._corrected(rate, step)
         for i, variable in enumerate(variables):
             slots = {name: slot[i] for name, slot in self._slots.items()}
             gradient = tf.convert_to_tensor(gradients[i])
             self._update(variable, gradient, tf.cast(rate, variable.dtype), slots)
+
+    def _corrected(self, rate: tf.Tensor, step: tf.Tensor) -> tf.Tensor:
+        """Returns the rate of update `step`, which counts from 1, for all variables."""
+        del step
+        return rate
 
     @abc.abstractmethod
     def _initial_slots(self) -> dict[str, float]:
@@ -127,7 +133,7 @@ class Optimizer(abc.ABC):
         rate: tf.Tensor,
         slots: dict[str, tf.Variable],
     ) -> None:
-        """Updates one variable; `step` counts this update already."""
+        """Updates one variable, at the corrected rate."""
 
 
 class Adam(Optimizer):
@@ -156,15 +162,21 @@ class Adam(Optimizer):
     def _initial_slots(self) -> dict[str, float]:
         return {'m': 0.0, 'v': 0.0}
 
+    def _corrected(self, rate: tf.Tensor, step: tf.Tensor) -> tf.Tensor:
+        # Once, where the kernel would want two powers for each variable.
+        betas = tf.constant([self._beta1, self._beta2], tf.float64)
+        bias1, bias2 = tf.unstack(1.0 - tf.pow(betas, tf.cast(step, tf.float64)))
+        return rate * tf.cast(tf.sqrt(bias2) / bias1, tf.float32)
+
     def _update(self, variable, gradient, rate, slots) -> None:
         dtype = variable.dtype
-        count = tf.cast(self.step, dtype)
+        zero = tf.zeros([], dtype)  # The rate is corrected.
         tf.raw_ops.ResourceApplyAdam(
             var=variable.handle,
             m=slots['m'].handle,
             v=slots['v'].handle,
-            beta1_power=tf.pow(tf.cast(self._beta1, dtype), count),
-            beta2_power=tf.pow(tf.cast(self._beta2, dtype), count),
+            beta1_power=zero,
+            beta2_power=zero,
             lr=rate,
             beta1=tf.cast(self._beta1, dtype),
             beta2=tf.cast(self._beta2, dtype),

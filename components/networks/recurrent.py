@@ -2,8 +2,8 @@
 
 Lanes are columns, [4 H, N]: gates are then parted without a copy, and products of more
 units than lanes take up to half of the time of [N, 4 H]. No operand is transposed. The
-gradients of weights and inputs are products of all steps at once: only what must wait
-for another step is in the loops.
+projection of the inputs is one product for all steps, and so are the gradients of the
+weights: only what must wait for another step is in the loops.
 """
 
 from __future__ import annotations
@@ -138,22 +138,25 @@ def _unroll(inputs, weights, state, initial, reset, static):
         hidden, cell, *firsts = (tf.transpose(x) for x in states)  # [H, N]
         # 0 but at the resets, [R, H, N].
         initial = [(1.0 - x) * first for x in live for first in firsts]
-        # One product a step, the bias in it.
-        joined = tf.concat([w_x, b[:, tf.newaxis], w_h], axis=1)
-        biased = tf.concat([inputs, tf.ones_like(inputs[..., :1])], axis=2)
+        rows = tf.reshape(inputs, [-1, inputs.shape[-1]])  # [T N, F]
+        lengths = tf.shape(inputs)[:2]
+        projected = tf.matmul(w_x, _transposed(rows)) + b[:, tf.newaxis]
+        projected = tf.reshape(projected, tf.concat([b.shape, lengths], axis=0))
+        projected = tf.transpose(projected, [1, 0, 2])  # [T, 4 H, N]
+        projected.set_shape([inputs.shape[0], None, None])
 
         def body(carry, now):
-            biased, *resets = now
+            projected, *resets = now
             hidden, cell = carry[:2]
             if resets:
                 live, first_hidden, first_cell = resets
                 hidden, cell = live * hidden + first_hidden, live * cell + first_cell
-            return _forward(tf.matmul(joined, tf.concat([biased, hidden], 0)), cell)
+            return _forward(projected + tf.matmul(w_h, hidden), cell)
 
         gates = tf.tile(tf.zeros_like(hidden), [3, 1])
         start = (hidden, cell, gates, tf.zeros_like(hidden))
         hiddens, cells, gates, candidate = _scan(
-            body, (_turned(biased), *live, *initial), start, static
+            body, (projected, *live, *initial), start, static
         )
 
         def gradient(d_outputs, d_hidden, d_cell):
@@ -181,11 +184,11 @@ def _unroll(inputs, weights, state, initial, reset, static):
             )
             flat = tf.reshape(d_raw, [4 * back.shape[0], -1])  # [4 H, T N]
             d_inputs = tf.matmul(_transposed(w_x), flat)
-            shape = tf.concat([inputs.shape[2:], tf.shape(inputs)[:2]], axis=0)
+            hidden_before = _turned(before[0])
             return (
-                tf.transpose(tf.reshape(d_inputs, shape), [1, 2, 0]),
-                tf.matmul(flat, _rows(inputs)),
-                tf.matmul(flat, _rows(_turned(before[0]))),
+                tf.reshape(tf.transpose(d_inputs), tf.shape(inputs)),
+                tf.matmul(flat, rows),
+                tf.matmul(flat, tf.reshape(hidden_before, [-1, back.shape[0]])),
                 tf.reduce_sum(flat, axis=1),
                 *(tf.transpose(x) for x in d_states),
             )
@@ -199,11 +202,6 @@ def _unroll(inputs, weights, state, initial, reset, static):
 def _turned(steps):
     """Returns [T, N, F] of [T, F, N], and the reverse."""
     return tf.transpose(steps, [0, 2, 1])
-
-
-def _rows(steps):
-    """Returns [T N, F] of [T, N, F]."""
-    return tf.reshape(steps, [-1, steps.shape[-1]])
 
 
 def _initial_gradients(live, d_raw, d_cells, back):
@@ -230,9 +228,7 @@ def _transposed(matrix):
     A product with a transposed operand takes up to ten times as long as with a plain
     one; by way of rank 3 it escapes the optimizer, which would fold it in again.
     """
-    rows, columns = matrix.shape
-    transposed = tf.transpose(tf.reshape(matrix, [1, rows, columns]), [0, 2, 1])
-    return tf.reshape(transposed, [columns, rows])
+    return tf.transpose(matrix[tf.newaxis], [0, 2, 1])[0]
 
 
 def _backward(d_results, kept, live, back, static):

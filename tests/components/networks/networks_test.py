@@ -90,6 +90,15 @@ def test_image_torsos(torso, features, convolutions):
     )
 
 
+def test_each_byte_of_a_frame_is_a_255th():
+    values = np.arange(256)
+    scaled = torsos.scale_frames(values.astype(np.uint8))
+    np.testing.assert_allclose(scaled, values / 255, rtol=1e-6)
+    assert scaled.dtype == tf.float32
+    unscaled = torsos.scale_frames(values.astype(np.int32))
+    np.testing.assert_array_equal(unscaled, values)
+
+
 def test_action_reward_torso_clips_the_reward_beside_the_features():
     observation = {
         'observation': tf.constant([[7.0], [8.0]]),
