@@ -56,6 +56,12 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
         default=('catch', 'cartpole'),
     )
     add('--launch', nargs='+', choices=_LAUNCHES, default=_LAUNCHES, help='of ours')
+    add(
+        '--replay',
+        choices=('separate', 'learner'),
+        default='learner',
+        help='where it is, in a whole run of processes',
+    )
     add('--limit-seconds', type=float, default=180.0, help='of a whole run')
     add('--pairs', type=int, default=3)
     add('--seconds', type=float, default=8.0)

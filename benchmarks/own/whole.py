@@ -76,7 +76,11 @@ def learn(args: argparse.Namespace) -> None:
             logger=functools.partial(_make_logger, rows),
             logging=experiment.LoggingConfig(tensorboard=False),
         )
-        topology = experiment.Topology(envs_per_actor=args.lanes, replay=args.replay)
+        # Of processes alone: else it is in the only one.
+        apart = args.launch == 'processes'
+        topology = experiment.Topology(
+            envs_per_actor=args.lanes, replay=args.replay if apart else 'separate'
+        )
         _run(config, topology, f'{scratch}/run', args.launch)
         evaluations = _read(pathlib.Path(rows) / 'evaluator.json')
         reached = [
