@@ -163,8 +163,9 @@ class Adam(Optimizer):
         return {'m': 0.0, 'v': 0.0}
 
     def _corrected(self, rate: tf.Tensor, step: tf.Tensor) -> tf.Tensor:
-        # Once, where the kernel would want two powers for each variable.
-        betas = tf.constant([self._beta1, self._beta2], tf.float64)
+        # Once, where the kernel would want two powers for each variable. Of the betas
+        # as it has them: the first updates would show the difference.
+        betas = tf.cast(tf.constant([self._beta1, self._beta2], tf.float32), tf.float64)
         bias1, bias2 = tf.unstack(1.0 - tf.pow(betas, tf.cast(step, tf.float64)))
         return rate * tf.cast(tf.sqrt(bias2) / bias1, tf.float32)
 

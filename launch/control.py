@@ -29,7 +29,8 @@ class NodeControl:
 
     A background thread exchanges heartbeats: no call of the role crosses the network.
     Without it, in one thread, `take_steps`, `report` and the waits do, when due.
-    Leaving its context sends the last news, ends the thread and holds `core.Stopped`.
+    Leaving its context sends the last news and ends the thread. It holds back
+    `core.Stopped`: a node that is stopped as it waits has not failed.
     """
 
     def __init__(
@@ -163,20 +164,18 @@ class NodeControl:
             with self._changed:
                 self._lease.give_back()
 
-    def wait_until(self, phase: str, seconds: float | None = None) -> bool:
+    def wait_until(self, phase: str, seconds: float = float('inf')) -> bool:
         """Returns True in `phase` or a later one, False if `seconds` pass before.
 
         Raises:
             RuntimeError: if the coordinator cannot be reached.
         """
-        rank, begin = progress.PHASES.index(phase), self._clock()
+        rank, end = progress.PHASES.index(phase), self._clock() + seconds
         with self._changed:
             while progress.PHASES.index(self.phase) < rank:
-                left = 0.5
-                if seconds is not None:
-                    left = begin + seconds - self._clock()
-                    if left <= 0:
-                        return False
+                left = end - self._clock()
+                if left <= 0:
+                    return False
                 self._pause(min(left, 0.5))
             return True
 
@@ -204,9 +203,11 @@ class NodeControl:
     def __enter__(self) -> NodeControl:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, *unused) -> bool:
+    def __exit__(self, kind, error: BaseException | None, *unused) -> bool:
         self.close()
-        return kind is not None and issubclass(kind, core.Stopped)
+        if stopped := isinstance(error, core.Stopped):
+            _logger.info('%s', error)
+        return stopped
 
     def _pause(self, seconds: float) -> None:
         """Waits for news; the condition is held."""

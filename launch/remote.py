@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 # The coordinator notices sooner who is lost, and ends the run. Who builds networks, or
 # meets other learners, has no server yet and is not.
 _GIVE_UP_SECONDS = 900.0
+_POLL_SECONDS = 60.0  # For a learner to listen for the first time.
 _PAUSE_SECONDS = 0.1  # Between a call that failed and the next.
 
 
@@ -31,7 +32,7 @@ def call(start: Callable[[], futures.Future], wait: Callable[[float], None]) -> 
 
     Args:
         start: begins the call.
-        wait: takes the seconds waited, about each second; may raise.
+        wait: takes the seconds waited, each second or more often; may raise.
 
     Raises:
         Exception: what the last call raised, after 15 minutes.
@@ -90,9 +91,12 @@ class RemoteVariables(core.VariableSource):
             return self._client.futures.get_variables(self._newest[0])
 
         begin = time.monotonic()
-        # gRPC would look for a learner that is just starting but once a second.
+        # gRPC looks but once a second for a learner that starts, then more seldom.
         while self._newest[0] < 0 and not info.is_listening(self._client.address):
-            wait(time.monotonic() - begin)
+            waited = time.monotonic() - begin
+            if waited > _POLL_SECONDS:
+                break
+            wait(waited)
             time.sleep(_PAUSE_SECONDS)
         while True:
             answer = call(ask, wait)

@@ -70,12 +70,16 @@ def server_info(address: str, timeout: float = BUSY_SECONDS) -> dict:
     Raises:
         ConnectionError: if no server answers in time.
     """
+    if not address.rpartition(':')[2].isdigit():
+        raise ValueError(f'address must be HOST:PORT, got `{address}`.')
     end = time.monotonic() + timeout
-    # gRPC would look for a server that is just starting but once a second.
-    while not is_listening(address) and time.monotonic() < end:
-        time.sleep(_POLL_SECONDS)
-    left = max(1, round(end - time.monotonic()))
     try:
+        # gRPC looks but once a second for a server that starts, then more seldom.
+        while not is_listening(address, max(0.1, min(2.0, end - time.monotonic()))):
+            if time.monotonic() >= end:
+                raise ConnectionError('nobody listens')
+            time.sleep(_POLL_SECONDS)
+        left = max(1, round(end - time.monotonic()))
         return _client(address).server_info(timeout=left)
     except Exception as error:
         raise ConnectionError(
@@ -89,7 +93,7 @@ def is_listening(address: str, timeout: float = 2.0) -> bool:
     host, _, port = address.rpartition(':')
     try:
         socket.create_connection((host.strip('[]'), int(port)), timeout).close()
-    except OSError:
+    except (OSError, UnicodeError):  # The latter of a name that cannot be one.
         return False
     return True
 

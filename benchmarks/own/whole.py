@@ -76,7 +76,7 @@ def learn(args: argparse.Namespace) -> None:
             logger=functools.partial(_make_logger, rows),
             logging=experiment.LoggingConfig(tensorboard=False),
         )
-        # Of processes alone: else it is in the only one.
+        # In one process there is no other place.
         apart = args.launch == 'processes'
         topology = experiment.Topology(
             envs_per_actor=args.lanes, replay=args.replay if apart else 'separate'

@@ -57,6 +57,25 @@ def test_updates_match_the_rules(name, graph, dtype):
         np.testing.assert_allclose(variable, expected, rtol=2e-5)
 
 
+@pytest.mark.parametrize('dtype', ['float32', 'float64'])
+@pytest.mark.parametrize('updates', [1, 20_000])
+@pytest.mark.parametrize('beta2', [0.99, 0.999, 0.9999])
+def test_adam_corrects_its_bias_exactly(beta2, updates, dtype):
+    # Of a constant gradient every update is the rate, the first one too.
+    variable = tf.Variable(tf.zeros([2], dtype))
+    optimizer = optimizers.Adam(0.5, beta2=beta2, epsilon=1e-30)
+    optimizer.initialize([variable])
+    apply = tf.function(
+        lambda: optimizer.apply([tf.constant([3.0, -1e-3], dtype)], [variable])
+    )
+    for _ in range(updates):
+        apply()
+    before = variable.numpy()
+    apply()
+    np.testing.assert_allclose(before, 0.5 * updates * np.array([-1.0, 1.0]), rtol=2e-4)
+    np.testing.assert_allclose(variable - before, [-0.5, 0.5], rtol=2e-4)
+
+
 @pytest.mark.parametrize(
     'ours, theirs',
     [

@@ -100,6 +100,25 @@ def test_an_actor_waits_for_a_relay_that_has_nothing_yet():
     assert len(waits) == 2
 
 
+def test_who_waits_for_a_learner_that_does_not_listen_is_stopped_or_gives_up(
+    monkeypatch,
+):
+    port, waits = portpicker.pick_unused_port(), []
+
+    def wait():
+        waits.append(time.monotonic())
+        if len(waits) == 3:
+            raise core.Stopped
+
+    with pytest.raises(core.Stopped):
+        connect(port, Control(wait)).get_variables()
+    assert waits[-1] - waits[0] < 2.0
+    monkeypatch.setattr(remote, '_POLL_SECONDS', 0.2)
+    monkeypatch.setattr(remote, '_GIVE_UP_SECONDS', 0.2)
+    with pytest.raises(Exception, match='(?i)deadline'):
+        connect(port).get_variables()
+
+
 def test_an_actor_acts_on_while_its_relay_is_gone_and_hears_of_it_again():
     learner = Learner()
     relay = relays.Relay(learner)

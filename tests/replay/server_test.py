@@ -5,8 +5,11 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
+import time
 
 import numpy as np
+import portpicker
 import pytest
 import reverb
 import yaml
@@ -108,6 +111,30 @@ def test_server_that_is_not_there_is_named():
         info.table_statistics('localhost:1', timeout=1)
     with pytest.raises(OSError, match='was not saved'):
         server.checkpoint('localhost:1')
+    for address in ('localhost', 'unix:/tmp/x', 'localhost:http'):
+        with pytest.raises(ValueError, match='address must be HOST:PORT, got'):
+            info.table_statistics(address)
+
+
+def test_a_server_is_found_as_soon_as_it_listens():
+    port, made = portpicker.pick_unused_port(), []
+    begin = time.monotonic()
+    with pytest.raises(ConnectionError, match='nobody listens'):
+        info.server_info(f'localhost:{port}', timeout=1.0)
+    # Not asked over gRPC as well, which would look but seldom from then on.
+    assert 1.0 <= time.monotonic() - begin < 1.9
+
+    def start():
+        made.append((server.ReplayServer([make_spec()], port=port), time.monotonic()))
+
+    late = threading.Timer(2.5, start)
+    late.start()
+    assert set(info.server_info(f'localhost:{port}', timeout=30.0)) == {'t'}
+    found = time.monotonic()
+    late.join()
+    [(running, started)] = made
+    running.stop()
+    assert found - started < 0.8
 
 
 def test_checkpoint_brings_back_items_priorities_and_counts(serve, tmp_path):

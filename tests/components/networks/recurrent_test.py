@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import sonnet as snt
 import tensorflow as tf
+import tree
 
 from repertory.components.networks import memory, recurrent
 
@@ -87,6 +88,29 @@ def test_unroll_is_step_after_step(core, data, static, graph):
 
 
 @pytest.mark.parametrize('static', [False, True])
+@pytest.mark.parametrize('length, lanes', [(1, 1), (1, N), (2, 1)])
+def test_one_step_and_one_lane_are_no_exception(core, data, static, length, lanes):
+    inputs, state, _ = data
+    inputs, state = (
+        inputs[:length, :lanes],
+        tree.map_structure(lambda x: x[:lanes], state),
+    )
+    reset, outputs = tf.eye(length, lanes, dtype=tf.bool), []
+    for t in range(length):
+        kept = 1.0 - tf.cast(reset[t], tf.float32)[:, tf.newaxis]
+        initial = core.initial_state(lanes)
+        mixed = tree.map_structure(
+            lambda x, y, k=kept: k * x + (1.0 - k) * y, state, initial
+        )
+        output, state = core.step(inputs[t], snt.LSTMState(*mixed))
+        outputs.append(output)
+    before = tree.map_structure(lambda x: x[:lanes], data[1])
+    actual, last = core.unroll(inputs, before, reset, static)
+    for got, want in zip((actual, *last), (tf.stack(outputs), *state), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-5, atol=2e-6)
+
+
+@pytest.mark.parametrize('static', [False, True])
 @pytest.mark.parametrize('length', [0, 1, 3])
 def test_a_short_reset_is_as_one_that_is_nowhere_later(core, data, static, length):
     inputs, state, reset = data
@@ -138,13 +162,16 @@ def test_the_shapes_may_be_unknown_when_the_graph_is_traced(core, data):
         snt.LSTMState(*[tf.TensorSpec([None, H])] * 2),
         tf.TensorSpec([None, None], tf.bool),
     )
-    traced = tf.function(core.unroll, input_signature=signature)
-    np.testing.assert_allclose(
-        traced(inputs, state, reset)[0],
-        core.unroll(inputs, state, reset)[0],
-        rtol=1e-5,
-        atol=1e-6,
-    )
+
+    def run(inputs, state, reset):
+        return with_gradients(
+            core, lambda i, s: core.unroll(i, s, reset), inputs, state
+        )
+
+    traced = tf.function(run, input_signature=signature)
+    found = traced(inputs, state, reset), run(inputs, state, reset)
+    for got, want in zip(*found, strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-5, atol=2e-6)
     with pytest.raises(ValueError, match='known length for static=True'):
         tf.function(lambda *x: core.unroll(*x, static=True)).get_concrete_function(
             *signature
