@@ -78,7 +78,7 @@ def test_images_get_convolutions_beside_action_and_reward():
     )
     networks = builder.Builder(config.PAPER).make_networks(spec)
     shapes = [tuple(v.shape) for v in networks.q.trainable_variables]
-    assert (8, 8, 4, 32) in shapes and (3136 + 18 + 1, 4 * 512) in shapes
+    assert (8, 8, 4, 32) in shapes and (4 * 512, 3136 + 18 + 1) in shapes
     zeros = tree.map_structure(tf.constant, specs.zeros(spec.observations, 2))
     values, _ = networks.q.step(zeros, networks.q.initial_state(2))
     assert values.shape == (2, 18)
