@@ -23,7 +23,7 @@ class Stopped(Exception):  # noqa: N818
 
 
 class Wait(Protocol):
-    """Is called about once a second by whatever blocks.
+    """Is called each second or more often by whatever blocks.
 
     It reports, after some seconds, what is waited for and why; it raises Stopped
     when the run is being stopped.
