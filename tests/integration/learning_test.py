@@ -20,7 +20,8 @@ def test_the_demo_reaches_its_mark(tmp_path):
         [
             *(sys.executable, *command.split()),
             *('--target-return=0.9', '--max-actor-steps=60000'),
-            f'--run-dir={run_dir}',
+            # Of 20, 0.9 may be luck: the next 20 then gave as little as 0.6.
+            *('--evaluation-episodes=100', f'--run-dir={run_dir}'),
         ],
         capture_output=True,
         text=True,
@@ -29,7 +30,7 @@ def test_the_demo_reaches_its_mark(tmp_path):
     assert process.returncode == 0, process.stderr[-3000:]
     status = json.loads((run_dir / 'status.json').read_text())
     assert status['reason'].startswith('target_return'), status['reason']
-    # Another 20 episodes of the same policy: 0.8 is two misses.
+    # Another 100 episodes of the last policy: 0.8 is ten misses.
     _, returns = curves.read_curve(run_dir / 'csv' / 'evaluator.csv')
     assert returns[-1] >= 0.8
     assert (run_dir / 'learning_curve.png').stat().st_size > 10_000
