@@ -69,6 +69,7 @@ def server_info(address: str, timeout: float = BUSY_SECONDS) -> dict:
 
     Raises:
         ConnectionError: if no server answers in time.
+        ValueError: if the address is not host:port.
     """
     if not address.rpartition(':')[2].isdigit():
         raise ValueError(f'address must be HOST:PORT, got `{address}`.')

@@ -58,9 +58,9 @@ def test_updates_match_the_rules(name, graph, dtype):
 
 
 @pytest.mark.parametrize('dtype', ['float32', 'float64'])
-@pytest.mark.parametrize('updates', [1, 20_000])
+@pytest.mark.parametrize('updates', [1, 2_000])
 @pytest.mark.parametrize('beta2', [0.99, 0.999, 0.9999])
-def test_adam_corrects_its_bias_exactly(beta2, updates, dtype):
+def test_adam_corrects_its_bias(beta2, updates, dtype):
     # Of a constant gradient every update is the rate, the first one too.
     variable = tf.Variable(tf.zeros([2], dtype))
     optimizer = optimizers.Adam(0.5, beta2=beta2, epsilon=1e-30)
@@ -68,7 +68,10 @@ def test_adam_corrects_its_bias_exactly(beta2, updates, dtype):
     apply = tf.function(
         lambda: optimizer.apply([tf.constant([3.0, -1e-3], dtype)], [variable])
     )
-    for _ in range(updates):
+    apply()
+    # It would not be, by 1e-5 or more, for betas that the kernel has rounded.
+    np.testing.assert_allclose(variable, [-0.5, 0.5], rtol=1e-6)
+    for _ in range(updates - 1):
         apply()
     before = variable.numpy()
     apply()
