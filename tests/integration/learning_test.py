@@ -19,9 +19,10 @@ def test_the_demo_reaches_its_mark(tmp_path):
     process = subprocess.run(
         [
             *(sys.executable, *command.split()),
-            *('--target-return=0.9', '--max-actor-steps=60000'),
-            # Of 20, 0.9 may be luck: the next 20 then gave as little as 0.6.
-            *('--evaluation-episodes=100', f'--run-dir={run_dir}'),
+            # Where it has just been learnt, the policy is at times lost again: one that
+            # gave 1.0 gave 0.6 of 100 episodes a few hundred learner steps later.
+            *('--max-actor-steps=40000', '--evaluation-episodes=100'),
+            f'--run-dir={run_dir}',
         ],
         capture_output=True,
         text=True,
@@ -29,10 +30,9 @@ def test_the_demo_reaches_its_mark(tmp_path):
     )
     assert process.returncode == 0, process.stderr[-3000:]
     status = json.loads((run_dir / 'status.json').read_text())
-    assert status['reason'].startswith('target_return'), status['reason']
-    # Another 100 episodes of the last policy: 0.8 is ten misses.
+    assert status['reason'].startswith('max_actor_steps'), status['reason']
     _, returns = curves.read_curve(run_dir / 'csv' / 'evaluator.csv')
-    assert returns[-1] >= 0.8
+    assert returns[-1] >= 0.9
     assert (run_dir / 'learning_curve.png').stat().st_size > 10_000
 
 
