@@ -77,7 +77,8 @@ class Stopper:
         send_event(stop='a node asked for it')
 
 
-def _die_with_parent() -> None:
+def die_with_parent() -> None:
+    """Has the kernel kill this process when the thread that started it ends."""
     parent = os.environ.get(supervisor.PARENT_VARIABLE)
     if parent is None:
         return
@@ -86,13 +87,18 @@ def _die_with_parent() -> None:
         os._exit(1)
 
 
-def main(job_path: str) -> None:
-    """Runs the job, and ends the process with 0 or, after an exception, with 1."""
-    _die_with_parent()
-    faulthandler.register(supervisor.TRACEBACK_SIGNAL, all_threads=True)
+def configure_logging() -> None:
+    """Has a process log to stderr."""
     logging.basicConfig(
         level=logging.INFO, format='%(asctime)s %(levelname)s %(name)s: %(message)s'
     )
+
+
+def main(job_path: str) -> None:
+    """Runs the job, and ends the process with 0 or, after an exception, with 1."""
+    die_with_parent()
+    faulthandler.register(supervisor.TRACEBACK_SIGNAL, all_threads=True)
+    configure_logging()
     local = os.environ.get(PORTS_VARIABLE, '').split(',')
     ports.keep_local_soon([int(port) for port in local if port])
     path, name, pickled = pickle.loads(pathlib.Path(job_path).read_bytes())

@@ -15,7 +15,16 @@ from typing import Any, Literal
 
 import launchpad as lp
 
-from repertory.launch import binding, keeping, placement, processes, signals, threads
+from repertory.launch import (
+    binding,
+    forkserver,
+    keeping,
+    placement,
+    processes,
+    remote,
+    signals,
+    threads,
+)
 from repertory.launch import restarts as restarts_lib
 
 COORDINATOR = 'coordinator'
@@ -23,7 +32,6 @@ COORDINATOR = 'coordinator'
 _FAILURE_SECONDS = 12.0  # For the others to end, and the learner to save.
 _ENDING_SECONDS = 15.0  # For the others once the coordinator has ended.
 _NOTICE_SECONDS = 4.0  # From asking a node to stop to killing it.
-_CALL_SECONDS = 3.0
 
 _logger = logging.getLogger(__name__)
 
@@ -63,11 +71,11 @@ def launch(
 ) -> Run:
     """Starts all nodes of `program`, and returns at once.
 
-    May be called in any thread, and again for another program. Processes are killed
-    when this one ends: call `wait`.
+    In any thread; also for several. Processes are killed when this one ends: `wait`.
 
     Args:
-        program: nodes of any kind that Launchpad can run on one machine.
+        program: nodes of any kind that Launchpad can run on one machine. One whose
+            `forked` is True is forked, in `processes`, from one that has TensorFlow.
         mode: a process a node, a thread a node, or a process a node on a Ray cluster.
         run_dir: its folder `logs` takes a log a node.
         environments: environment variables for the processes of a group, by group.
@@ -80,14 +88,13 @@ def launch(
         ValueError: if threads are to be restarted, or one of several learners alone.
         TimeoutError: if the cluster has no room for a node.
     """
-    restarts = restarts or {}
+    restarts, environments = restarts or {}, environments or {}
     sizes = {group: len(nodes) for group, nodes in program.groups.items()}
     restarts_lib.check(restarts, mode, sizes)
     binding.bypass_proxy()
     log_dir = pathlib.Path(run_dir) / 'logs'
     log_dir.mkdir(parents=True, exist_ok=True)
     run = Run(log_dir, restarts)
-    environments = environments or {}
     if mode == 'threads':
         nodes = threads.make_nodes(program, log_dir, lambda *_, **__: run.stop())
     elif mode == 'ray':
@@ -97,7 +104,7 @@ def launch(
             program, log_dir, environments, run, ray or placement.RayConfig()
         )
     else:
-        nodes = processes.make_nodes(program, log_dir, environments, run)
+        nodes = processes.make_nodes(program, log_dir, environments, run, run.forks)
     coordinators = program.groups.get(COORDINATOR, [])
     run.start(nodes, coordinators[0] if coordinators else None)
     return run
@@ -112,11 +119,12 @@ class Run:
         restarts: Mapping[str, restarts_lib.RestartPolicy],
     ):
         self.log_dir = log_dir
+        self.forks = forkserver.ForkServer(log_dir / 'forkserver.log')
         self._restarts = restarts
         self._nodes: list[binding.Node] = []
         self._kept: dict[str, list[keeping.KeptNode]] = {}
         self._ended: dict[str, str] = {}
-        self._coordinator: Any = None
+        self._coordinator: remote.RemoteCoordinator | None = None
         self._lock = threading.Lock()
         self._requests: list[str] = []
         self._killed = self._forced = self._finishing = False
@@ -134,9 +142,7 @@ class Run:
         """Starts `nodes`; `coordinator` is that node of the program, or None."""
         self._nodes = nodes
         if coordinator is not None:
-            handle = coordinator.create_handle()
-            handle.set_client_kwargs(call_timeout=_CALL_SECONDS)
-            self._coordinator = handle
+            self._coordinator = remote.RemoteCoordinator(coordinator)
         self._thread.start()
 
     @property
@@ -232,6 +238,7 @@ class Run:
         finally:
             for node in self._nodes:
                 node.kill()
+            self.forks.close()
             self._over.set()
 
     def _look_at_nodes(self) -> None:
@@ -266,16 +273,9 @@ class Run:
                 self._terminate_at = time.monotonic()
 
     def _call(self, method: str, *arguments: str) -> Any:
-        """Returns what the coordinator answers, or True; False if it does not."""
-        if self._coordinator is None or COORDINATOR in self._ended:
-            return False
-        try:
-            # Where it is now: it may have moved.
-            answer = getattr(self._coordinator.dereference(), method)(*arguments)
-        except Exception as error:  # Courier's own type, for anything at all.
-            _logger.warning('The coordinator does not answer: %s', error)
-            return False
-        return True if answer is None else answer
+        """Returns what `RemoteCoordinator.ask` does; False if there is none."""
+        asked = None if COORDINATOR in self._ended else self._coordinator
+        return asked is not None and asked.ask(method, *arguments)
 
     def _give(self, seconds: float) -> None:
         self._kill_at = min(self._kill_at, time.monotonic() + seconds)

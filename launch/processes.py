@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import launchpad as lp
 
-from repertory.launch import addresses, binding, entry, supervisor
+from repertory.launch import addresses, binding, entry, forkserver, supervisor
 
 
 def make_nodes(
@@ -15,6 +15,7 @@ def make_nodes(
     log_dir: pathlib.Path,
     environments: Mapping[str, Mapping[str, str]],
     watcher: binding.Watcher,
+    forks: forkserver.ForkServer,
 ) -> list[binding.Node]:
     """Returns the nodes of `program`, ready to start.
 
@@ -24,6 +25,7 @@ def make_nodes(
         log_dir: takes a log a node, `<name>.log`.
         environments: variables for the processes of a group, by group.
         watcher: is told the nodes' news, and says what stands for each.
+        forks: starts the nodes that are `forked`.
 
     Raises:
         TypeError: if a node cannot be copied to another process.
@@ -40,6 +42,7 @@ def make_nodes(
             log_dir / f'{name}.log',
             environment,
             watcher.take_event,
+            forks if getattr(node, 'forked', False) else None,
         )
         children.append(watcher.keep(group, child))
     return children

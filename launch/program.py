@@ -83,7 +83,17 @@ def make_program(
         node = lp.PyNode(nodes.run_evaluator, plan, index, *handles)
         node.role = role
         program.add_node(node, label='evaluator')
+    for group, members in program.groups.items():
+        for node in members:
+            node.forked = group != 'coordinator' and not _has_gpu(group, topology)
     return program
+
+
+def _has_gpu(group: str, topology: experiment.Topology) -> bool:
+    """Returns whether the group may use one: CUDA's libraries should not be forked."""
+    return group in topology.gpu_groups and any(
+        pathlib.Path('/dev').glob('nvidia[0-9]*')
+    )
 
 
 def _names(number: int, evaluation: bool = False) -> list[str]:

@@ -1,8 +1,12 @@
-"""Calls to other nodes that wait politely while those start, or start again."""
+"""Calls to other nodes that wait politely while those start, or start again.
+
+And of the launcher to the coordinator, which do not.
+"""
 
 from __future__ import annotations
 
 import functools
+import logging
 import pickle
 import time
 from collections.abc import Callable, Sequence
@@ -25,6 +29,9 @@ if TYPE_CHECKING:
 _GIVE_UP_SECONDS = 900.0
 _POLL_SECONDS = 60.0  # For a learner to listen for the first time.
 _PAUSE_SECONDS = 0.1  # Between a call that failed and the next.
+_ASK_SECONDS = 3.0
+
+_logger = logging.getLogger(__name__)
 
 
 def call(start: Callable[[], futures.Future], wait: Callable[[float], None]) -> Any:
@@ -165,3 +172,21 @@ class RemoteInference:
                 time.sleep(_PAUSE_SECONDS)
                 # The server knows the step by its number, and takes it once.
                 answer = self._client.act(packed)
+
+
+class RemoteCoordinator:
+    """Asks the coordinator of a program, as a launcher does: at once or not at all."""
+
+    def __init__(self, node: lp.CourierNode):
+        self._handle = node.create_handle()
+        self._handle.set_client_kwargs(call_timeout=_ASK_SECONDS)
+
+    def ask(self, method: str, *arguments: str) -> Any:
+        """Returns what it answers, or True; False if it does not within 3 s."""
+        try:
+            # Where it is now: it may have moved.
+            answer = getattr(self._handle.dereference(), method)(*arguments)
+        except Exception as error:  # Courier's own type, for anything at all.
+            _logger.warning('The coordinator does not answer: %s', error)
+            return False
+        return True if answer is None else answer

@@ -1,4 +1,4 @@
-"""One child process: started afresh, watched, and ended with all that it started.
+"""One child process: started, watched, and ended with all that it started.
 
 Nothing here imports TensorFlow, Launchpad or Ray.
 """
@@ -15,7 +15,10 @@ import tempfile
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from repertory.launch import forkserver
 
 _TAIL_BYTES = 4000
 _TRACEBACK_SECONDS = 0.1
@@ -28,10 +31,11 @@ TRACEBACK_SIGNAL = signal.SIGUSR2
 
 
 class ChildProcess:
-    """A fresh interpreter in a session of its own, running one pickled function.
+    """A process in a session of its own, running one pickled function.
 
-    The kernel kills it when the thread that called `start` ends, so that thread must
-    outlive it. What it says goes to `log_path`; news comes through a pipe.
+    It is a fresh interpreter, or a fork of one. The kernel kills it when the thread
+    that called `start`, or this process, ends, so that thread must outlive it. What it
+    says goes to `log_path`; news comes through a pipe.
     """
 
     def __init__(
@@ -42,6 +46,7 @@ class ChildProcess:
         log_path: pathlib.Path,
         environment: Mapping[str, str],
         on_event: Callable[[dict[str, Any]], None],
+        forks: forkserver.ForkServer | None = None,
     ):
         """Does not start it yet.
 
@@ -52,6 +57,7 @@ class ChildProcess:
             log_path: where stdout and stderr are appended.
             environment: variables set beside those of this process.
             on_event: takes what the child sends by `entry.send_event`.
+            forks: what forks it; None for a fresh interpreter.
         """
         self.name = name
         self.roles = roles
@@ -59,10 +65,11 @@ class ChildProcess:
         self._log_path = log_path
         self._environment = environment
         self._on_event = on_event
+        self._forks = forks
         self._id = uuid.uuid4().hex  # By which all that it starts is found again.
         self.attempts = 0  # Starts before the next.
         self._log_start = 0
-        self._process: subprocess.Popen | None = None
+        self._process: subprocess.Popen | forkserver.ForkedProcess | None = None
         self._folder: tempfile.TemporaryDirectory | None = None
         self._events = -1
         self._partial = b''
@@ -82,25 +89,31 @@ class ChildProcess:
         job_path.write_bytes(self._job)
         self._events, child_end = os.pipe()
         os.set_blocking(self._events, False)
+        environment = {
+            **os.environ,
+            'TMPDIR': self._folder.name,
+            **self._environment,
+            PARENT_VARIABLE: str(os.getpid()),
+            EVENTS_VARIABLE: str(child_end),
+            ATTEMPT_VARIABLE: str(self.attempts),
+            NODE_VARIABLE: self._id,
+        }
         try:
             with open(self._log_path, 'ab') as log:
                 self._log_start = log.tell()
-                self._process = subprocess.Popen(
+                self._process = None
+                if self._forks is not None:
+                    self._process = self._forks.fork(
+                        job_path, log.fileno(), child_end, environment
+                    )
+                self._process = self._process or subprocess.Popen(
                     [sys.executable, '-m', 'repertory.launch.entry', job_path],
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=subprocess.STDOUT,
                     start_new_session=True,
                     pass_fds=(child_end,),
-                    env={
-                        **os.environ,
-                        'TMPDIR': self._folder.name,
-                        **self._environment,
-                        PARENT_VARIABLE: str(os.getpid()),
-                        EVENTS_VARIABLE: str(child_end),
-                        ATTEMPT_VARIABLE: str(self.attempts),
-                        NODE_VARIABLE: self._id,
-                    },
+                    env=environment,
                 )
         finally:
             os.close(child_end)

@@ -92,11 +92,15 @@ def launch_kept(made, run_dir, **policy):
     return launcher.launch(made, 'processes', run_dir, restarts=policies)
 
 
-@pytest.mark.parametrize('victim', ['actor_0', 'learner', 'coordinator'])
+@pytest.mark.parametrize(
+    ('victim', 'forked'),
+    [('actor_0', False), ('learner', False), ('coordinator', False), ('learner', True)],
+)
 def test_a_killed_node_that_is_kept_starts_again_and_counts_go_on(
-    tmp_path, victim, capsys
+    tmp_path, victim, forked, capsys
 ):
-    run = launch_kept(programs.make_program(tmp_path), tmp_path, backoff_seconds=0.1)
+    made = programs.make_program(tmp_path, forked=forked)
+    run = launch_kept(made, tmp_path, backoff_seconds=0.1)
     programs.wait_until_running(tmp_path)
     programs.wait_for(lambda: programs.count(tmp_path, 'actor_steps') > 20, 20)
     before = {
@@ -144,14 +148,17 @@ def test_a_spent_budget_is_no_failure_of_the_coordinator(tmp_path):
     ) == 1
 
 
-def test_what_a_dead_node_started_in_sessions_of_its_own_is_killed(tmp_path):
+@pytest.mark.parametrize('forked', [False, True])
+def test_what_a_dead_node_started_in_sessions_of_its_own_is_killed(tmp_path, forked):
     def parent(path):
         child = subprocess.Popen(['sleep', '300'], start_new_session=True)
         path.write_text(str(child.pid))
         os.kill(os.getpid(), signal.SIGSEGV)
 
     made = lp.Program('plain')
-    made.add_node(lp.PyNode(parent, tmp_path / 'pid'), label='one')
+    node = lp.PyNode(parent, tmp_path / 'pid')
+    node.forked = forked
+    made.add_node(node, label='one')
     result = launcher.launch(made, 'processes', tmp_path).wait(60)
     assert result.failure.startswith('was killed by signal 11 (SIGSEGV)')
     programs.wait_for(
@@ -179,21 +186,24 @@ def test_stop_is_clean_and_saves(tmp_path):
     assert (tmp_path / 'saved').exists()
 
 
-def test_stop_right_after_the_launch_leaves_nothing(tmp_path):
-    run = launcher.launch(programs.make_program(tmp_path), 'processes', tmp_path)
+@pytest.mark.parametrize('forked', [False, True])
+def test_stop_right_after_the_launch_leaves_nothing(tmp_path, forked):
+    made = programs.make_program(tmp_path, forked=forked)
+    run = launcher.launch(made, 'processes', tmp_path)
     run.stop()
     assert run.wait(timeout=60).exit_code == 0
     assert not programs.alive(programs.pids(run).values())
 
 
-def test_kill_does_not_wait(tmp_path):
+@pytest.mark.parametrize('forked', [False, True])
+def test_kill_does_not_wait(tmp_path, forked):
     def deaf(role, coordinator):
         del role, coordinator
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         while True:
             time.sleep(1)
 
-    made = programs.make_program(tmp_path, functions={'learner': deaf})
+    made = programs.make_program(tmp_path, functions={'learner': deaf}, forked=forked)
     run = launcher.launch(made, 'processes', tmp_path)
     with pytest.raises(TimeoutError, match='learner.* still run after'):
         run.wait(timeout=2)
@@ -255,26 +265,32 @@ import pathlib, sys
 from repertory.launch import launcher
 from tests.launch import programs
 folder = pathlib.Path(sys.argv[1])
-run = launcher.launch(programs.make_program(folder), 'processes', folder)
-(folder / 'pids').write_text(' '.join(str(node.pid) for node in run.nodes))
+made = programs.make_program(folder, forked=folder.name.startswith('forked'))
+run = launcher.launch(made, 'processes', folder)
 sys.exit(run.wait().exit_code)
 """
 
 
+@pytest.mark.parametrize('kind', ['fresh', 'forked'])
 @pytest.mark.parametrize('number', [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_stops_cleanly(tmp_path, number):
-    script = programs.start_script(_SCRIPT, tmp_path)
-    programs.wait_until_running(tmp_path)
+def test_a_signal_stops_cleanly(tmp_path, number, kind):
+    folder = tmp_path / kind
+    folder.mkdir()
+    script = programs.start_script(_SCRIPT, folder)
+    programs.wait_until_running(folder)
     script.send_signal(number)
     assert script.wait(timeout=20) == 128 + number
-    assert (tmp_path / 'saved').exists()
+    assert (folder / 'saved').exists()
 
 
-def test_a_killed_launcher_leaves_nobody(tmp_path):
-    script = programs.start_script(_SCRIPT, tmp_path)
-    programs.wait_until_running(tmp_path)
+@pytest.mark.parametrize(('kind', 'processes'), [('fresh', 4), ('forked', 5)])
+def test_a_killed_launcher_leaves_nobody(tmp_path, kind, processes):
+    folder = tmp_path / kind
+    folder.mkdir()
+    script = programs.start_script(_SCRIPT, folder)
+    programs.wait_until_running(folder)
     nodes = [int(status['pid']) for status in programs.children(script.pid)]
-    assert len(nodes) == 4
+    assert len(nodes) == processes
     script.kill()
     script.wait()
     programs.wait_for(lambda: not programs.alive(nodes), 15)

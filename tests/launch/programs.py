@@ -39,7 +39,11 @@ def failing(role, coordinator):
 
 
 def make_program(
-    run_dir, actor_steps=10**6, functions=None, patience=progress.STANDARD
+    run_dir,
+    actor_steps=10**6,
+    functions=None,
+    patience=progress.STANDARD,
+    forked=False,
 ):
     """coordinator, learner, actor_0 and actor_1, some with other functions."""
     os.environ['RUN_DIR'] = str(run_dir)
@@ -57,7 +61,7 @@ def make_program(
     handle.set_client_kwargs(call_timeout=5)
     for role in roles:
         node = lp.PyNode((functions or {}).get(role, node_loop), role, handle)
-        node.role = role
+        node.role, node.forked = role, forked
         made.add_node(node, label=role.partition('_')[0])
     return made
 
