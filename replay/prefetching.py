@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import queue
 import threading
 import time
@@ -16,13 +17,16 @@ from tensorflow.python.eager import cancellation, context, execute
 
 from repertory.components import core, nests, types
 
+_POLL_SECONDS = 0.2  # Who is stopped while it waits takes so long to end.
+_ASK_SECONDS = 1.0  # Between two descriptions of the wait, which may ask a server.
+
 
 class Prefetcher(Iterator[types.Sample]):
     """Takes samples of a dataset in a thread, so that a wait can be told and ended.
 
     Args:
         dataset: of samples.
-        wait: is called about each second that `next` waits; see `core.Wait`.
+        wait: is called some times in each second that `next` waits; see `core.Wait`.
         describe: returns what is waited for, in words.
         size: samples taken ahead.
 
@@ -49,14 +53,17 @@ class Prefetcher(Iterator[types.Sample]):
         self._thread.start()
 
     def __next__(self) -> types.Sample:
-        start = time.monotonic()
+        start, asked, reason = time.monotonic(), -math.inf, ''
         while True:
             if self._closed.is_set():
                 raise RuntimeError('the prefetcher has been closed.')
             try:
-                sample, error = self._queue.get(timeout=1.0)
+                sample, error = self._queue.get(timeout=_POLL_SECONDS)
             except queue.Empty:
-                self._wait(self._describe(), time.monotonic() - start)
+                now = time.monotonic()
+                if now - asked >= _ASK_SECONDS:
+                    asked, reason = now, self._describe()
+                self._wait(reason, now - start)
                 continue
             if error is not None:
                 self._put(None, error)  # For whoever asks again.
