@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import gc
-import importlib
 import json
 import logging
 import os
@@ -40,13 +38,7 @@ def main(channel: socket.socket) -> None:
     """Serves until `channel` ends; runs the job in each node."""
     entry.die_with_parent()
     entry.configure_logging()
-    # The collector's passes over what stays would take a tenth of the time, and later
-    # copy for each node what all can share.
-    gc.disable()
-    for module in _MODULES:
-        importlib.import_module(module)
-    gc.freeze()
-    gc.enable()
+    entry.import_for_good(*_MODULES)
     if (threads := len(os.listdir('/proc/self/task'))) > 1:
         raise RuntimeError(
             f'the fork server must have 1 thread, got {threads}: an imported module '

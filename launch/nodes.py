@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import gc
 import pickle
 import queue
 import threading
@@ -270,11 +269,7 @@ def configure(group: str, plan: Plan, rank: int | None = None) -> None:
     """Sets TensorFlow up where the process is the node's own."""
     launch_type = context.get_context().launch_type
     if launch_type is lp.LaunchType.LOCAL_MULTI_PROCESSING:
-        # TensorFlow's import makes objects that stay: the collector would look through
-        # them again and again, for a tenth of the import's time, and then 0.1 s a time.
-        gc.disable()
+        entry.import_for_good('repertory.launch.wiring')
         from repertory.launch import wiring
 
-        gc.freeze()
-        gc.enable()
         wiring.configure_process(group, plan.experiment, rank)

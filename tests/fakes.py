@@ -229,3 +229,8 @@ class Forever(dm_env.Environment):
 
     def action_spec(self):
         return dm_env.specs.BoundedArray((1,), np.float32, -1, 1)
+
+
+def no_wait(reason, waited_seconds):
+    """A `core.Wait` for what is not to wait long."""
+    assert waited_seconds < 20, reason

@@ -36,10 +36,6 @@ class Scripted(fakes.ScriptedEnvironment):
         return dm_env.specs.BoundedArray((2,), np.float32, -1, 1, 'action')
 
 
-def no_wait(reason, waited_seconds):
-    assert waited_seconds < 20, reason
-
-
 @pytest.mark.parametrize('theta', [1.0, 0.15])
 def test_an_actors_priority_is_what_the_learner_would_compute(theta):
     # Lengths below n, truncated and terminated ends, and lanes out of step.
@@ -53,7 +49,7 @@ def test_an_actors_priority_is_what_the_learner_would_compute(theta):
     networks = one.make_networks(spec)
     policy = one.make_policy(networks, spec, role)
     with server.ReplayServer(one.make_table_specs(spec, policy, 3)) as replay:
-        with one.make_adder(replay.address, spec, policy, role, no_wait) as adder:
+        with one.make_adder(replay.address, spec, policy, role, fakes.no_wait) as adder:
             acting = actor.PolicyActor(policy, spec, 3, adder)
             loop = environment_loop.EnvironmentLoop(environment, acting, lambda _: None)
             for _ in range(40):
@@ -110,7 +106,9 @@ def test_a_full_replay_evicts_low_priorities_if_told_so():
     written = []
     [table] = one.make_table_specs(environment.spec, policy, 1)
     with server.ReplayServer([dataclasses.replace(table, sampler='uniform')]) as replay:
-        adder = one.make_adder(replay.address, environment.spec, policy, role, no_wait)
+        adder = one.make_adder(
+            replay.address, environment.spec, policy, role, fakes.no_wait
+        )
         compute = adder._priority_fn
 
         def record(*windows):

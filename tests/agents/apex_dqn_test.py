@@ -18,10 +18,6 @@ from repertory.replay import server
 from tests import fakes
 
 
-def no_wait(reason, waited_seconds):
-    assert waited_seconds < 20, reason
-
-
 def test_the_ladder_runs_over_all_lanes_of_all_actors():
     one = builder.Builder(config.Config())
     roles = [core.Role(actor_index=i, num_actors=4, num_lanes=2) for i in range(4)]
@@ -61,7 +57,7 @@ def test_an_actors_priority_is_what_the_learner_would_compute(n_step, clip):
     tables = one.make_table_specs(environment.spec, policy, 3)
     with server.ReplayServer(tables) as replay:
         with one.make_adder(
-            replay.address, environment.spec, policy, role, no_wait
+            replay.address, environment.spec, policy, role, fakes.no_wait
         ) as adder:
             acting = actor.PolicyActor(policy, environment.spec, 3, adder)
             loop = environment_loop.EnvironmentLoop(
@@ -98,7 +94,7 @@ def test_a_priority_written_back_changes_what_is_sampled():
         one.make_table_specs(environment.spec, policy, 1)
     ) as replay:
         adder = one.make_adder(
-            replay.address, environment.spec, policy, core.Role(), no_wait
+            replay.address, environment.spec, policy, core.Role(), fakes.no_wait
         )
         acting = actor.PolicyActor(policy, environment.spec, 1, adder)
         loop = environment_loop.EnvironmentLoop(environment, acting, lambda _: None)
@@ -248,7 +244,7 @@ def test_preloaded_items_neither_block_nor_distort_the_ratio():
     over = threading.Event()
 
     def wait(reason, waited_seconds):
-        no_wait(reason, waited_seconds)
+        fakes.no_wait(reason, waited_seconds)
         if over.is_set():
             raise core.Stopped
 

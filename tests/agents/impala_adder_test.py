@@ -5,23 +5,18 @@ import threading
 
 import numpy as np
 import pytest
-import sonnet as snt
 import tensorflow as tf
 import tree
 
 from repertory.agents.impala import builder, networks
 from repertory.components import actor, core, environment_loop, types
 from repertory.components.environments import vector
-from repertory.components.networks import heads, memory, observations, recurrent, torsos
+from repertory.components.networks import heads, memory, observations, torsos
 from repertory.replay import prefetching, server
-from tests import fakes
+from tests import cores, fakes
 from tests.agents import impala_fakes
 
 FIRST, MID, LAST = types.StepType.FIRST, types.StepType.MID, types.StepType.LAST
-
-
-def no_wait(reason, waited_seconds):
-    assert waited_seconds < 20, reason
 
 
 def scripted_lanes(num_lanes):
@@ -35,14 +30,6 @@ def scripted_lanes(num_lanes):
     )
 
 
-class StubbornLSTM(recurrent.LSTM):
-    """Begins each episode with 0.5 everywhere."""
-
-    def initial_state(self, num_lanes):
-        half = tf.fill([num_lanes, self.hidden_size], 0.5)
-        return snt.LSTMState(half, half)
-
-
 def unrolls_of(agent, environment, made, num_items):
     """Acts with the networks `made`; returns samples of `num_items` items in all."""
     one, lanes = builder.Builder(agent), environment.num_lanes
@@ -52,7 +39,7 @@ def unrolls_of(agent, environment, made, num_items):
     with server.ReplayServer(tables) as replay:
         role = core.Role(num_lanes=lanes)
         with one.make_adder(
-            replay.address, environment.spec, policy, role, no_wait
+            replay.address, environment.spec, policy, role, fakes.no_wait
         ) as adder:
             acting = actor.PolicyActor(policy, environment.spec, lanes, adder)
             loop = environment_loop.EnvironmentLoop(environment, acting, lambda _: None)
@@ -79,7 +66,7 @@ def test_the_learners_unroll_gives_the_actors_logits(core_name):
     if core_name == 'lstm':
         network = memory.RecurrentNetwork(
             torsos.MLP([8]),
-            StubbornLSTM(8),
+            cores.HalfState(8),
             heads.PolicyValueHead(impala_fakes.ACTIONS),
         )
         network.step(tf.zeros([1, 2]), network.initial_state(1))
@@ -148,7 +135,7 @@ def test_actors_wait_while_the_learner_pauses_and_no_unroll_is_lost(pause):
         for thread in actors:
             thread.start()
         dataset = one.make_dataset([replay.address], spec, policy, 2, prefetch=True)
-        with prefetching.Prefetcher(dataset, no_wait) as learner:
+        with prefetching.Prefetcher(dataset, fakes.no_wait) as learner:
             for event in blocked:
                 assert event.wait(timeout=40)
             statistics = replay.statistics()[0]

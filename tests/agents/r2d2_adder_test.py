@@ -12,15 +12,11 @@ from repertory.components.environments import vector
 from repertory.components.networks import heads, memory, torsos
 from repertory.replay import datasets, rows, server, tables
 from repertory.replay.adders import sequence
-from tests import fakes
+from tests import cores, fakes
 from tests.agents import r2d2_fakes
 
 # Lengths below and above the trace; lanes that are out of step.
 EPISODES = [[1.0, -2.0], [0.5], list(range(1, 24)), [0.1] * 7, [3.0, 2.0, 1.0] * 5]
-
-
-def no_wait(reason, waited_seconds):
-    assert waited_seconds < 20, reason
 
 
 def scripted_lanes(agent):
@@ -50,7 +46,7 @@ def test_the_learner_unrolls_to_what_the_actor_computed():
     spec = environment.spec
     torso = torsos.ActionRewardTorso(torsos.MLP((8,)))
     network = memory.RecurrentNetwork(
-        torso, r2d2_fakes.HalfState(8), heads.DuelingHead(2, (8,))
+        torso, cores.HalfState(8), heads.DuelingHead(2, (8,))
     )
     zeros = tree.map_structure(tf.constant, specs.zeros(spec.observations, 1))
     network.step(zeros, network.initial_state(1))
@@ -67,7 +63,7 @@ def test_the_learner_unrolls_to_what_the_actor_computed():
     table = dataclasses.replace(table, signature=signature)
     with server.ReplayServer([table]) as replay:
         with sequence.SequenceAdder(
-            replay.address, builder.TABLE, codec, 3, 6, 4, 3, no_wait, state_codec
+            replay.address, builder.TABLE, codec, 3, 6, 4, 3, fakes.no_wait, state_codec
         ) as adder:
             run(environment, policy, adder, 120)
             assert adder.num_items > 50
@@ -121,7 +117,7 @@ def test_an_actors_priority_is_what_the_learner_would_compute():
     specs_ = one.make_table_specs(environment.spec, policy, 3)
     with server.ReplayServer(specs_) as replay:
         with one.make_adder(
-            replay.address, environment.spec, policy, role, no_wait
+            replay.address, environment.spec, policy, role, fakes.no_wait
         ) as adder:
             run(environment, policy, adder, 80)
             assert adder.num_items > 40

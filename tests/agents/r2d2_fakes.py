@@ -7,7 +7,6 @@ import tensorflow as tf
 
 from repertory.agents.r2d2 import builder, config
 from repertory.components import specs, types
-from repertory.components.networks import recurrent
 
 
 def make_config(**changes):
@@ -29,13 +28,6 @@ def make_config(**changes):
             **changes,
         }
     )
-
-
-class HalfState(recurrent.LSTM):
-    """Begins each episode at 0.5."""
-
-    def initial_state(self, num_lanes):
-        return snt.LSTMState(*[tf.fill([num_lanes, self.hidden_size], 0.5)] * 2)
 
 
 def noisy(network, seed=0):

@@ -8,7 +8,7 @@ import tree
 from repertory.agents.r2d2 import loss
 from repertory.components import types
 from repertory.components.losses import sequences
-from tests import golden
+from tests import cores, golden
 from tests.agents import r2d2_fakes
 
 networks = pytest.fixture(r2d2_fakes.make_networks)
@@ -144,7 +144,7 @@ def test_zero_state_starts_from_the_networks_initial_state(networks):
 
 
 def _half_state_like(core_):
-    half = r2d2_fakes.HalfState(8)
+    half = cores.HalfState(8)
     half.step(tf.zeros([1, 8]), half.initial_state(1))
     for variable, other in zip(half.variables, core_.variables, strict=True):
         variable.assign(other)

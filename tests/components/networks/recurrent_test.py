@@ -7,22 +7,16 @@ import tensorflow as tf
 import tree
 
 from repertory.components.networks import memory, recurrent
+from tests import cores
 
 T, N, F, H = 7, 4, 5, 6
-
-
-class HalfState(recurrent.LSTM):
-    """Begins each episode at 0.5."""
-
-    def initial_state(self, num_lanes):
-        return snt.LSTMState(*[tf.fill([num_lanes, H], 0.5)] * 2)
 
 
 @pytest.fixture(params=['zeros', 'trainable', 'custom'])
 def core(request):
     tf.random.set_seed(1)
     if request.param == 'custom':
-        made = HalfState(H)
+        made = cores.HalfState(H)
     else:
         made = recurrent.LSTM(H, trainable_initial_state=request.param == 'trainable')
     made.step(tf.zeros([N, F]), made.initial_state(N))
