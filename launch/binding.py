@@ -34,7 +34,7 @@ class Node(Protocol):
 
 
 class Watcher(Protocol):
-    """Who is told of the nodes, and says what becomes of them: a `launcher.Run`."""
+    """Who is told of the nodes, and says what becomes of them: a `running.Run`."""
 
     def take_event(self, event: dict) -> None:
         """Takes a node's news."""

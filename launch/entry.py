@@ -79,12 +79,26 @@ class Stopper:
         send_event(stop='a node asked for it')
 
 
+def control_process(option: int, argument: Any) -> None:
+    """Calls `prctl`.
+
+    Raises:
+        OSError: if the kernel refuses.
+    """
+    if ctypes.CDLL(None, use_errno=True).prctl(option, argument):
+        number = ctypes.get_errno()
+        raise OSError(number, f'prctl({option}): {os.strerror(number)}')
+
+
 def die_with_parent() -> None:
-    """Has the kernel kill this process when the thread that started it ends."""
+    """Has the kernel kill this process with the thread that started it.
+
+    With the main thread of the launcher if it was forked.
+    """
     parent = os.environ.get(supervisor.PARENT_VARIABLE)
     if parent is None:
         return
-    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    control_process(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != int(parent):  # It died before the kernel was told.
         os._exit(1)
 

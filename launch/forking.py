@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import json
-import logging
 import os
 import pathlib
 import socket
@@ -13,6 +12,8 @@ import tempfile
 import time
 from collections.abc import Mapping
 from typing import NamedTuple
+
+import numpy as np
 
 from repertory.launch import entry, supervisor
 
@@ -23,15 +24,13 @@ SPARE_PATH = '_' * 256
 SPARE_VARIABLE = 'REPERTORY_SPARE'
 SPARE_BYTES = 16_384
 
-_logger = logging.getLogger(__name__)
-
 
 class _Request(NamedTuple):
     job: str
     environment: dict[str, str]
-    log: int
+    log: int  # This and the next are descriptors.
     events: int
-    told: int
+    word: int
 
 
 def main(channel: socket.socket) -> None:
@@ -57,12 +56,13 @@ def _serve(channel: socket.socket) -> _Request | None:
         message, descriptors, *_ = socket.recv_fds(channel, 2**20, 3)
         if not message:
             return None
-        told = json.loads(message)
-        request = _Request(told['job'], told['environment'], *descriptors)
+        fields = json.loads(message)
         pid = _fork_orphan()
         if pid is None:
             channel.close()
-            return request
+            return _Request(fields['job'], fields['environment'], *descriptors)
+        if not pid:  # It has died at once: the launcher sees this process end.
+            return None
         for descriptor in descriptors:
             os.close(descriptor)
         channel.send(pid)
@@ -71,12 +71,19 @@ def _serve(channel: socket.socket) -> _Request | None:
 def _fork_orphan() -> bytes | None:
     """Returns the process id, in the server; None in the new process.
 
-    The process between them has ended then: the launcher has adopted the new one.
+    The process between them has ended then, the launcher has adopted the new one, and
+    that leads a session.
     """
     read, write = os.pipe()
     between = os.fork()
     if not between:
-        _fork_and_end(write)
+        between = os.getpid()
+        if os.fork():
+            os._exit(0)
+        while os.getppid() == between:
+            time.sleep(0.001)
+        os.setsid()
+        os.write(write, str(os.getpid()).encode())
         os.close(read)
         os.close(write)
         return None
@@ -84,31 +91,14 @@ def _fork_orphan() -> bytes | None:
     pid = os.read(read, 64)
     os.close(read)
     os.waitpid(between, 0)
-    return pid or b'0'
-
-
-def _fork_and_end(write: int) -> None:
-    """Returns in a new process, whose parent has written its id and ended."""
-    between = os.getpid()
-    try:
-        pid = os.fork()
-        if pid:
-            os.write(write, str(pid).encode())
-    except OSError as error:  # There are too many processes.
-        _logger.warning('%s', error)
-        pid = between
-    if pid:
-        os._exit(0)
-    while os.getppid() == between:
-        time.sleep(0.001)
+    return pid
 
 
 def _become(request: _Request) -> None:
-    """Makes this fork what a fresh interpreter would be, once the launcher knows it."""
-    if not os.read(request.told, 1):
+    """Makes this fork the node that is asked for, once the launcher knows it."""
+    if not os.read(request.word, 1):
         os._exit(1)
-    os.close(request.told)
-    os.setsid()
+    os.close(request.word)
     for standard in 1, 2:
         os.dup2(request.log, standard)
     os.close(request.log)
@@ -116,8 +106,7 @@ def _become(request: _Request) -> None:
     _show(request.job, request.environment)
     os.environ.clear()
     os.environ.update({**request.environment, **events})
-    import numpy as np
-
+    sys.argv = [entry.__file__, request.job]
     np.random.seed()  # `random` does so itself.
     tempfile.tempdir = None  # Another variable says where.
 

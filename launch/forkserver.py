@@ -20,11 +20,21 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from repertory.launch import entry, forking, supervisor
 
+# Variables of a node that work though they are set after the imports.
+LATE_VARIABLES = {
+    'CUDA_VISIBLE_DEVICES',
+    'OMP_NUM_THREADS',
+    'TF_NUM_INTRAOP_THREADS',
+    'TF_NUM_INTEROP_THREADS',
+}
+# NumPy starts as many threads when it is imported, and none later.
+_THREAD_VARIABLES = ('OPENBLAS_NUM_THREADS', 'GOTO_NUM_THREADS', 'OMP_NUM_THREADS')
 _START_SECONDS = 120.0
 _FORK_SECONDS = 10.0
 _PR_SET_CHILD_SUBREAPER, _PR_GET_CHILD_SUBREAPER = 36, 37
@@ -36,8 +46,8 @@ _adoption = threading.Lock()
 class ForkServer:
     """Starts nodes as forks of a server, which starts with the first of them.
 
-    The kernel kills the server when the thread that first called `fork` ends. The nodes
-    are children of this process, and outlive the server.
+    The kernel kills the server when the thread that started it ends. The nodes outlive
+    it: they are children of this process, and die with its main thread.
     """
 
     def __init__(self, log_path: pathlib.Path):
@@ -45,12 +55,80 @@ class ForkServer:
         self._log_path = log_path
         self._process: subprocess.Popen | None = None
         self._channel: socket.socket | None = None
-        self._failed = False
+        self._ready = self._failed = False
+        self._ready_by = 0.0
 
-    def start(self) -> None:
-        """Starts the server, which then imports; returns at once."""
+    def is_ready(self) -> bool:
+        """Returns whether `fork` can be called; at once.
+
+        The first call starts the server, which is ready when it has imported.
+        """
+        if self._ready or self._failed:
+            return True
+        try:
+            if self._process is None:
+                self._start()
+            self._ready = bool(self._receive())
+        except BlockingIOError:
+            if time.monotonic() > self._ready_by:
+                self._fail(f'it has not imported within {_START_SECONDS:.0f} s')
+        except OSError as error:
+            self._fail(error)
+        return self._ready or self._failed
+
+    def fork(
+        self, job: pathlib.Path, log: int, events: int, environment: Mapping[str, str]
+    ) -> ForkedProcess | None:
+        """Starts a node, in a session of its own; returns None where that fails.
+
+        Args:
+            job: a file of what `entry.make_job` returned.
+            log: descriptor that it writes to.
+            events: descriptor that it sends its events to.
+            environment: all variables of the node.
+        """
+        if self._failed or self._channel is None:
+            return None
+        fields = json.dumps({'job': str(job), 'environment': dict(environment)})
+        # The node waits for a word in this pipe: one of which nothing was heard ends.
+        word, say = os.pipe()
+        try:
+            self._channel.settimeout(_FORK_SECONDS)
+            with _adopting():
+                descriptors = [log, events, word]
+                socket.send_fds(self._channel, [fields.encode()], descriptors)
+                pid = int(self._receive())
+            # Raises where it is not our child, whatever the kernel was asked for.
+            os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            os.write(say, b'!')
+            return ForkedProcess(pid)
+        except ConnectionError:
+            self._fail('it has ended')
+        except TimeoutError:
+            self._fail(f'it has not forked within {_FORK_SECONDS:.0f} s')
+        except OSError as error:
+            self._fail(error)
+        finally:
+            os.close(word)
+            os.close(say)
+        return None
+
+    def close(self) -> None:
+        """Ends the server, not the nodes; may be called twice."""
+        if self._process is None or self._channel is None:
+            return
+        self._channel.close()
+        self._process.kill()
+        self._process.wait()
+        if not self._failed:
+            with contextlib.suppress(OSError):
+                if not self._log_path.stat().st_size:
+                    self._log_path.unlink()
+
+    def _start(self) -> None:
+        self._ready_by = time.monotonic() + _START_SECONDS
         self._channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._channel.settimeout(_START_SECONDS)
+        self._channel.setblocking(False)
         with theirs, open(self._log_path, 'ab') as log:
             self._process = subprocess.Popen(
                 [
@@ -65,74 +143,27 @@ class ForkServer:
                 env={
                     **os.environ,
                     **entry.VARIABLES,
-                    'OMP_NUM_THREADS': '1',  # NumPy's import starts as many.
+                    **dict.fromkeys(_THREAD_VARIABLES, '1'),
                     supervisor.PARENT_VARIABLE: str(os.getpid()),
                     forking.SPARE_VARIABLE: '_' * forking.SPARE_BYTES,
                 },
             )
 
-    def fork(
-        self, job: pathlib.Path, log: int, events: int, environment: Mapping[str, str]
-    ) -> ForkedProcess | None:
-        """Starts a node; returns None where it cannot be forked.
-
-        Waits for the server to have imported.
-
-        Args:
-            job: a file of what `entry.make_job` returned.
-            log: descriptor that it writes to.
-            events: descriptor that it sends its events to.
-            environment: all variables of the node.
-        """
-        if self._failed:
-            return None
-        if self._channel is None:
-            self.start()
-        assert self._channel is not None
-        request = json.dumps({'job': str(job), 'environment': dict(environment)})
-        # The node waits for a word in this pipe: one of which nothing was heard ends.
-        told, tell = os.pipe()
-        try:
-            if self._channel.gettimeout() == _START_SECONDS:
-                self._receive()
-                self._channel.settimeout(_FORK_SECONDS)
-            with _adopting():
-                given = [log, events, told]
-                socket.send_fds(self._channel, [request.encode()], given)
-                pid = int(self._receive())
-            if not pid:
-                return None
-            os.write(tell, b'!')
-            return ForkedProcess(pid)
-        except OSError as error:
-            _logger.warning(
-                'Nodes start as fresh interpreters, as none can be forked: %s; see %s.',
-                error,
-                self._log_path,
-            )
-            self._failed = True
-            self.close()
-            return None
-        finally:
-            os.close(told)
-            os.close(tell)
-
-    def close(self) -> None:
-        """Ends the server, not the nodes; may be called twice."""
-        if self._process is None or self._channel is None:
-            return
-        self._channel.close()
-        self._process.kill()
-        self._process.wait()
-        with contextlib.suppress(OSError):
-            if not self._log_path.stat().st_size:
-                self._log_path.unlink()
-
     def _receive(self) -> bytes:
         assert self._channel is not None
         if answer := self._channel.recv(64):
             return answer
-        raise ConnectionError('the server has ended')
+        raise ConnectionResetError('it has ended')
+
+    def _fail(self, reason: object) -> None:
+        _logger.warning(
+            'Nodes start as fresh interpreters, as the server cannot fork them: %s; '
+            'what it said is in %s.',
+            reason,
+            self._log_path,
+        )
+        self._failed = True
+        self.close()
 
 
 class ForkedProcess(NamedTuple):
@@ -150,14 +181,9 @@ def _adopting() -> Iterator[None]:
     """Makes orphans of this process' children its own children meanwhile."""
     with _adoption:
         before = ctypes.c_int()
-        _control_process(_PR_GET_CHILD_SUBREAPER, ctypes.byref(before))
-        _control_process(_PR_SET_CHILD_SUBREAPER, 1)
+        entry.control_process(_PR_GET_CHILD_SUBREAPER, ctypes.byref(before))
+        entry.control_process(_PR_SET_CHILD_SUBREAPER, 1)
         try:
             yield
         finally:
-            _control_process(_PR_SET_CHILD_SUBREAPER, before.value)
-
-
-def _control_process(option: int, argument: Any) -> None:
-    if ctypes.CDLL(None, use_errno=True).prctl(option, argument):
-        raise OSError(ctypes.get_errno(), 'orphans cannot be adopted')
+            entry.control_process(_PR_SET_CHILD_SUBREAPER, before.value)

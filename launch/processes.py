@@ -25,7 +25,8 @@ def make_nodes(
         log_dir: takes a log a node, `<name>.log`.
         environments: variables for the processes of a group, by group.
         watcher: is told the nodes' news, and says what stands for each.
-        forks: starts the nodes that are `forked`.
+        forks: starts the nodes that are `forked`, unless their group has variables that
+            may be read as modules are imported.
 
     Raises:
         TypeError: if a node cannot be copied to another process.
@@ -34,15 +35,18 @@ def make_nodes(
     children: list[binding.Node] = []
     for name, group, node in binding.named_nodes(program):
         local = entry.keep_local(addresses.ports_of(node.addresses))
-        environment = {**entry.VARIABLES, **local, **environments.get(group, {})}
+        own = environments.get(group, {})
+        forked = (
+            getattr(node, 'forked', False) and own.keys() <= forkserver.LATE_VARIABLES
+        )
         child = supervisor.ChildProcess(
             name,
             binding.roles_of(name, node),
             entry.make_job(node.function, name),
             log_dir / f'{name}.log',
-            environment,
+            {**entry.VARIABLES, **local, **own},
             watcher.take_event,
-            forks if getattr(node, 'forked', False) else None,
+            forks if forked else None,
         )
         children.append(watcher.keep(group, child))
     return children

@@ -8,6 +8,7 @@ Each node's function runs in the node's own process, and builds there what
 from __future__ import annotations
 
 import dataclasses
+import glob
 import itertools
 import os
 import pathlib
@@ -28,6 +29,7 @@ from repertory.launch import (
 )
 
 _CALL_SECONDS = 10.0
+_GPUS = '/dev/nvidia[0-9]*'
 
 
 def make_program(
@@ -90,10 +92,11 @@ def make_program(
 
 
 def _has_gpu(group: str, topology: experiment.Topology) -> bool:
-    """Returns whether the group may use one: CUDA's libraries should not be forked."""
-    return group in topology.gpu_groups and any(
-        pathlib.Path('/dev').glob('nvidia[0-9]*')
-    )
+    """Returns whether the group may use one of this machine.
+
+    Such a node is not forked: that has not been tried with CUDA's libraries.
+    """
+    return group in topology.gpu_groups and bool(glob.glob(_GPUS))
 
 
 def _names(number: int, evaluation: bool = False) -> list[str]:

@@ -33,9 +33,9 @@ TRACEBACK_SIGNAL = signal.SIGUSR2
 class ChildProcess:
     """A process in a session of its own, running one pickled function.
 
-    It is a fresh interpreter, or a fork of one. The kernel kills it when the thread
-    that called `start`, or this process, ends, so that thread must outlive it. What it
-    says goes to `log_path`; news comes through a pipe.
+    The kernel kills a fresh interpreter when the thread that called `start` ends, which
+    must outlive it, and a fork when the main thread does. What it says goes to
+    `log_path`; news comes through a pipe.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class ChildProcess:
             log_path: where stdout and stderr are appended.
             environment: variables set beside those of this process.
             on_event: takes what the child sends by `entry.send_event`.
-            forks: what forks it; None for a fresh interpreter.
+            forks: what forks it, once that is ready; None for a fresh interpreter.
         """
         self.name = name
         self.roles = roles
@@ -76,11 +76,20 @@ class ChildProcess:
         self._error = ''
         self._asked: set[int] = set()
         self._outcome: str | None = None
+        self._waits = False  # For what forks it.
 
     def start(self) -> None:
-        """Starts the process, or starts it again once `poll` has said that it ended."""
+        """Starts the process, or starts it again once `poll` has said that it ended.
+
+        One that is forked may start later, by `poll`.
+        """
         self._partial, self._error, self._outcome = b'', '', None
         self._asked = set()
+        self._waits = self._forks is not None and not self._forks.is_ready()
+        if not self._waits:
+            self._start()
+
+    def _start(self) -> None:
         # Also for its temporary files: it may be killed, and TensorFlow leaves some.
         self._folder = tempfile.TemporaryDirectory(
             prefix='repertory_', ignore_cleanup_errors=True
@@ -101,12 +110,10 @@ class ChildProcess:
         try:
             with open(self._log_path, 'ab') as log:
                 self._log_start = log.tell()
-                self._process = None
-                if self._forks is not None:
-                    self._process = self._forks.fork(
-                        job_path, log.fileno(), child_end, environment
-                    )
-                self._process = self._process or subprocess.Popen(
+                forked = self._forks and self._forks.fork(
+                    job_path, log.fileno(), child_end, environment
+                )
+                self._process = forked or subprocess.Popen(
                     [sys.executable, '-m', 'repertory.launch.entry', job_path],
                     stdin=subprocess.DEVNULL,
                     stdout=log,
@@ -126,6 +133,9 @@ class ChildProcess:
 
     def poll(self) -> str | None:
         """Returns None while it runs, '' once it ended well, else what went wrong."""
+        if self._waits and self._forks is not None and self._forks.is_ready():
+            self._waits = False
+            self._start()
         if self._outcome is not None or self._process is None:
             return self._outcome
         self._read_events()
@@ -152,7 +162,9 @@ class ChildProcess:
 
     def terminate(self) -> None:
         """Asks it to stop: `lp.wait_for_stop` returns in it."""
-        if self._process is not None and self._outcome is None:
+        if self._process is None:
+            self._outcome, self._waits = '', False
+        elif self._outcome is None:
             self._asked.add(signal.SIGTERM)
             # Not Popen's own, which may reap the process.
             os.kill(self._process.pid, signal.SIGTERM)
@@ -162,7 +174,9 @@ class ChildProcess:
 
         If it was asked to stop before, its log says first where its threads are.
         """
-        if self._asked and self._process is not None and self._outcome is None:
+        if self._process is None:
+            self._outcome, self._waits = '', False
+        elif self._asked and self._outcome is None:
             os.kill(self._process.pid, TRACEBACK_SIGNAL)
             time.sleep(_TRACEBACK_SECONDS)
         self._asked |= {signal.SIGKILL, TRACEBACK_SIGNAL}

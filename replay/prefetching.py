@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import math
 import queue
 import threading
 import time
@@ -16,9 +15,9 @@ import tree
 from tensorflow.python.eager import cancellation, context, execute
 
 from repertory.components import core, nests, types
+from repertory.replay import seldom
 
 _POLL_SECONDS = 0.2  # Who is stopped while it waits takes so long to end.
-_ASK_SECONDS = 1.0  # Between two descriptions of the wait, which may ask a server.
 
 
 class Prefetcher(Iterator[types.Sample]):
@@ -26,7 +25,7 @@ class Prefetcher(Iterator[types.Sample]):
 
     Args:
         dataset: of samples.
-        wait: is called some times in each second that `next` waits; see `core.Wait`.
+        wait: is called about each 0.2 s that `next` waits; see `core.Wait`.
         describe: returns what is waited for, in words.
         size: samples taken ahead.
 
@@ -43,7 +42,7 @@ class Prefetcher(Iterator[types.Sample]):
         size: int = 1,
     ) -> None:
         self._wait = wait
-        self._describe = describe
+        self._describe = seldom.Seldom(describe)  # It may ask a server.
         self._queue: queue.Queue = queue.Queue(maxsize=size)
         self._closed = threading.Event()
         self._next, self._cancel = _make_next(dataset)
@@ -53,17 +52,14 @@ class Prefetcher(Iterator[types.Sample]):
         self._thread.start()
 
     def __next__(self) -> types.Sample:
-        start, asked, reason = time.monotonic(), -math.inf, ''
+        start = time.monotonic()
         while True:
             if self._closed.is_set():
                 raise RuntimeError('the prefetcher has been closed.')
             try:
                 sample, error = self._queue.get(timeout=_POLL_SECONDS)
             except queue.Empty:
-                now = time.monotonic()
-                if now - asked >= _ASK_SECONDS:
-                    asked, reason = now, self._describe()
-                self._wait(reason, now - start)
+                self._wait(self._describe(), time.monotonic() - start)
                 continue
             if error is not None:
                 self._put(None, error)  # For whoever asks again.

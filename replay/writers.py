@@ -10,7 +10,6 @@ as that is there.
 from __future__ import annotations
 
 import collections
-import math
 import time
 from collections.abc import Callable, Sequence
 
@@ -18,10 +17,9 @@ import numpy as np
 import reverb
 
 from repertory.components import core
-from repertory.replay import info
+from repertory.replay import info, seldom
 
 _POLL_SECONDS = 0.2  # Who is stopped while it waits takes so long to end.
-_ASK_SECONDS = 1.0  # Between two questions to the server, what it waits for.
 _UNREACHABLE_SECONDS = 60.0  # A restarted server is back sooner.
 _START_SECONDS = 120.0  # Processes that start together may be slow to.
 # Reverb warns at 64 pending items, and the warnings cost more than the items.
@@ -39,7 +37,7 @@ class RowWriter:
         table: name.
         num_lanes: each with its own rows.
         num_rows: of an item, its context included.
-        wait: is called some times in each second of a wait; see `core.Wait`.
+        wait: is called about each 0.2 s of a wait; see `core.Wait`.
         has_state: whether items have a second column, the state before the first row
             of their own.
         chunk_length: rows that are compressed, sent and stored together; None takes
@@ -89,6 +87,7 @@ class RowWriter:
         ]
         self._pending = [0] * num_lanes
         self._samples = info.Motion()
+        self._describe = seldom.Seldom(self._describe_wait)
         self.num_items = 0
 
     def append(
@@ -145,19 +144,16 @@ class RowWriter:
 
     def _flush_lane(self, lane: int, allowed: int) -> None:
         start = heard = time.monotonic()
-        asked, reason = -math.inf, ''
         while not self._lanes[lane].flush(allowed, _POLL_SECONDS):
             now = time.monotonic()
-            if now - asked >= _ASK_SECONDS:
-                asked = now
-                reason, answered = self._describe_wait()
-                if answered:
-                    heard = now
-                elif now - heard > _UNREACHABLE_SECONDS:
-                    raise ConnectionError(
-                        f'{reason}, for {now - heard:.0f} s; items that were not '
-                        f'yet in table `{self._table}` are lost.'
-                    )
+            reason, answered = self._describe()
+            if answered:
+                heard = now
+            elif now - heard > _UNREACHABLE_SECONDS:
+                raise ConnectionError(
+                    f'{reason}, for {now - heard:.0f} s; items that were not yet in '
+                    f'table `{self._table}` are lost.'
+                )
             self._wait(reason, now - start)
         self._pending[lane] = allowed
 

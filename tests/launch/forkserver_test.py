@@ -1,5 +1,6 @@
 """Forked nodes are like fresh interpreters, and start as such where need be."""
 
+import ctypes
 import json
 import logging
 import os
@@ -15,7 +16,16 @@ import launchpad as lp
 import numpy as np
 import pytest
 
-from repertory.launch import binding, forkserver, launcher, restarts
+from repertory.agents import apex_dqn
+from repertory.launch import (
+    entry,
+    experiment,
+    forkserver,
+    launcher,
+    program,
+    restarts,
+    supervisor,
+)
 from tests.launch import programs
 
 
@@ -43,7 +53,8 @@ def describe(path):
             'has_tensorflow': 'tensorflow' in sys.modules,
             'spare': sorted(name for name in os.environ if 'SPARE' in name),
             'threads': os.environ.get('OMP_NUM_THREADS'),
-            'group': os.environ['GROUP'],
+            'group': os.environ.get('TF_NUM_INTRAOP_THREADS'),
+            'argv': sys.argv[1:],
             'folder': [tempfile.gettempdir(), os.environ['TMPDIR']],
             'random': [random.random(), float(np.random.uniform())],
             'handlers': len(logging.getLogger().handlers),
@@ -57,7 +68,7 @@ def test_forked_nodes_are_like_fresh_interpreters(tmp_path, monkeypatch):
     monkeypatch.delenv('OMP_NUM_THREADS', raising=False)
     paths = [tmp_path / 'a', tmp_path / 'b']
     made = make_program(*map(describe, paths))
-    environments = {'one': {'GROUP': 'mine'}}
+    environments = {'one': {'TF_NUM_INTRAOP_THREADS': '3'}}
     run = launcher.launch(made, 'processes', tmp_path, environments)
     assert run.wait(60) == launcher.Result(0)
     seen = [json.loads(path.read_text()) for path in paths]
@@ -65,7 +76,8 @@ def test_forked_nodes_are_like_fresh_interpreters(tmp_path, monkeypatch):
         assert one['parent'] == os.getpid()
         assert one['session'] == one['pid']
         assert f'one_{i}.job' in one['arguments']
-        assert 'GROUP=mine' in one['shown'] and one['group'] == 'mine'
+        assert 'TF_NUM_INTRAOP_THREADS=3' in one['shown'] and one['group'] == '3'
+        assert one['argv'] == [f'{one["folder"][0]}/one_{i}.job']
         assert any(shown.startswith('REPERTORY_NODE_ID=') for shown in one['shown'])
         assert one['has_tensorflow'] and one['handlers'] == 1
         assert one['spare'] == [] and one['threads'] is None
@@ -82,11 +94,11 @@ def test_what_only_forked_itself_away_is_killed_too(tmp_path):
     path = tmp_path / 'pid'
 
     def node():
-        child = os.fork()
-        if not child:
-            os.setsid()
+        if not os.fork():
+            os.setsid()  # Out of the group that is killed.
+            path.write_text(str(os.getpid()))
             time.sleep(300)
-        path.write_text(str(child))
+        programs.wait_for(lambda: programs.read(path), 20)
         os.kill(os.getpid(), signal.SIGSEGV)
 
     result = launcher.launch(make_program(node), 'processes', tmp_path).wait(60)
@@ -111,12 +123,13 @@ def test_without_the_server_nodes_go_on_and_start_afresh(tmp_path, caplog):
     programs.wait_for(lambda: programs.count(tmp_path, 'actor_steps') > before + 50, 20)
     assert programs.pids(run) == first
     os.kill(first['actor_0'], signal.SIGKILL)
-    programs.wait_for(lambda: programs.pids(run)['actor_0'] != first['actor_0'], 20)
+    same = None, first['actor_0']
+    programs.wait_for(lambda: programs.pids(run)['actor_0'] not in same, 20)
     new = programs.pids(run)['actor_0']
     programs.wait_for(lambda: b'launch.entry' in programs.read(_command(new)), 5)
     run.stop()
     assert run.wait(60) == launcher.Result(0)
-    assert 'Nodes start as fresh interpreters, as none can be forked' in caplog.text
+    assert 'as the server cannot fork them: it has ended;' in caplog.text
     assert not programs.alive([*first.values(), new, server])
 
 
@@ -129,9 +142,10 @@ def _command(pid):
     [
         ('raise ImportError("sonnet is broken")', 'sonnet is broken'),
         (
-            'import threading, time\n'
-            'threading.Thread(target=time.sleep, args=(9,), daemon=True).start()\n'
-            'import sys; sys.path.remove({folder!r}); del sys.modules["sonnet"]\n'
+            'import sys, threading\n'
+            'wait = threading.Event().wait\n'
+            'threading.Thread(target=wait, daemon=True).start()\n'
+            'sys.path.remove({folder!r}); del sys.modules["sonnet"]\n'
             'import sonnet\n',
             'the fork server must have 1 thread, got 2',
         ),
@@ -148,26 +162,147 @@ def test_a_server_that_cannot_fork_is_told_of_and_done_without(
     run = launcher.launch(made, 'processes', tmp_path)
     assert run.wait(60) == launcher.Result(0)
     assert (tmp_path / 'ran').exists()
-    assert 'none can be forked: the server has ended' in caplog.text
+    assert 'as the server cannot fork them: it has ended;' in caplog.text
     assert reason in (tmp_path / 'logs' / 'forkserver.log').read_text()
 
 
-def test_a_fork_that_the_launcher_does_not_know_runs_nothing(tmp_path):
-    binding.bypass_proxy()
-    job = tmp_path / 'one.job'  # It is not there: a node that ran it would say so.
-    server = forkserver.ForkServer(tmp_path / 'log')
-    server.start()
-    channel = server._channel
-    assert channel.recv(64) == b'ready'
-    told, tell = os.pipe()
-    os.close(tell)
+@pytest.fixture
+def server(tmp_path):
+    made = forkserver.ForkServer(tmp_path / 'forkserver.log')
+    programs.wait_for(made.is_ready, 60)
+    yield made
+    made.close()
+    made.close()
+
+
+def test_a_fork_that_the_launcher_does_not_know_runs_nothing(tmp_path, server):
+    word, say = os.pipe()
+    os.close(say)
     with open(tmp_path / 'node', 'ab') as log, forkserver._adopting():
-        request = json.dumps({'job': str(job), 'environment': {}}).encode()
-        descriptors = [log.fileno(), log.fileno(), told]
-        socket.send_fds(channel, [request], descriptors)
-        pid = int(channel.recv(64))
-    os.close(told)
+        # The job is not there: a node that ran it would say so.
+        fields = {'job': str(tmp_path / 'one.job'), 'environment': {}}
+        descriptors = [log.fileno(), log.fileno(), word]
+        socket.send_fds(server._channel, [json.dumps(fields).encode()], descriptors)
+        server._channel.settimeout(10)
+        pid = int(server._channel.recv(64))
+    os.close(word)
     assert forkserver.ForkedProcess(pid).wait() == 1
     assert (tmp_path / 'node').read_text() == ''
-    server.close()
-    server.close()
+
+
+def make_child(folder, server):
+    """A node that sleeps for long, not started."""
+    return supervisor.ChildProcess(
+        'one',
+        ['one'],
+        entry.make_job(lambda: time.sleep(300), 'one'),
+        folder / 'one.log',
+        {},
+        lambda event: None,
+        server,
+    )
+
+
+def test_a_kill_right_after_the_start_is_not_lost(tmp_path, server):
+    for _ in range(20):
+        child = make_child(tmp_path, server)
+        child.start()
+        assert child.pid is not None
+        child.kill()
+        programs.wait_for(lambda one=child: one.poll() is not None, 5)
+        assert child.poll() == ''
+
+
+def test_forks_leave_the_launcher_as_it_was(tmp_path, server):
+    def state():
+        adopts = ctypes.c_int()
+        entry.control_process(37, ctypes.byref(adopts))  # PR_GET_CHILD_SUBREAPER
+        return adopts.value, sorted(os.listdir('/proc/self/fd'))
+
+    before = state()
+    child = make_child(tmp_path, server)
+    child.start()
+    child.kill()
+    programs.wait_for(lambda: child.poll() is not None, 5)
+    assert state() == before
+
+
+def test_a_server_that_hangs_is_told_of_and_done_without(
+    tmp_path, server, monkeypatch, caplog
+):
+    monkeypatch.setattr(forkserver, '_FORK_SECONDS', 1.0)
+    os.kill(server._process.pid, signal.SIGSTOP)
+    child = make_child(tmp_path, server)
+    child.start()
+    assert b'launch.entry' in programs.read(_command(child.pid))
+    child.kill()
+    programs.wait_for(lambda: child.poll() is not None, 5)
+    assert 'it has not forked within 1 s' in caplog.text
+    assert (tmp_path / 'forkserver.log').exists()
+
+
+@pytest.fixture
+def slow_import(tmp_path, monkeypatch):
+    """The server imports for a minute."""
+    folder = tmp_path / 'modules'
+    folder.mkdir()
+    (folder / 'sonnet.py').write_text('import time; time.sleep(60)')
+    monkeypatch.setenv('PYTHONPATH', str(folder), prepend=os.pathsep)
+
+
+def test_a_kill_while_the_server_imports_ends_the_run_at_once(tmp_path, slow_import):
+    made = programs.make_program(tmp_path, forked=True)
+    run = launcher.launch(made, 'processes', tmp_path)
+    programs.wait_for(lambda: len(list(programs.children(os.getpid()))) >= 2, 20)
+    run.kill()
+    run.wait(timeout=5)
+    assert not list(programs.children(os.getpid()))
+
+
+def test_a_server_that_imports_for_long_is_done_without(
+    tmp_path, slow_import, monkeypatch, caplog
+):
+    monkeypatch.setattr(forkserver, '_START_SECONDS', 1.0)
+    made = make_program(lambda: (tmp_path / 'ran').touch())
+    assert launcher.launch(made, 'processes', tmp_path).wait(30) == launcher.Result(0)
+    assert (tmp_path / 'ran').exists()
+    assert 'it has not imported within 1 s' in caplog.text
+
+
+def test_variables_that_may_be_read_early_make_fresh_interpreters(tmp_path):
+    path = tmp_path / 'a'
+
+    def node():
+        path.write_text(pathlib.Path('/proc/self/cmdline').read_text())
+
+    environments = {'one': {'OPENBLAS_NUM_THREADS': '2'}}
+    run = launcher.launch(make_program(node), 'processes', tmp_path, environments)
+    assert run.wait(60) == launcher.Result(0)
+    assert 'launch.entry' in path.read_text()
+
+
+def test_what_may_use_a_gpu_is_not_forked(tmp_path, monkeypatch):
+    config = experiment.ExperimentConfig(agent=apex_dqn.Config(), environment='catch')
+    topology = experiment.Topology(gpu_groups=('learner',))
+
+    def forked():
+        made = program.make_program(config, topology, tmp_path)
+        return {group for group, [node] in made.groups.items() if node.forked}
+
+    monkeypatch.setattr(program, '_GPUS', str(tmp_path / 'nvidia[0-9]*'))
+    assert forked() == {'replay', 'learner', 'actor', 'evaluator'}
+    (tmp_path / 'nvidia0').touch()
+    assert forked() == {'replay', 'actor', 'evaluator'}
+
+
+def test_two_programs_at_once_have_a_server_each(tmp_path):
+    runs = []
+    for name in 'a', 'b':
+        folder = tmp_path / name
+        folder.mkdir()
+        made = make_program(describe(folder / '0'), describe(folder / '1'))
+        runs.append(launcher.launch(made, 'processes', folder))
+    assert [run.wait(60) for run in runs] == [launcher.Result(0)] * 2
+    seen = [json.loads((tmp_path / n / i).read_text()) for n in 'ab' for i in '01']
+    assert {one['parent'] for one in seen} == {os.getpid()}
+    assert len({one['pid'] for one in seen}) == 4

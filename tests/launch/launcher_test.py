@@ -205,6 +205,7 @@ def test_kill_does_not_wait(tmp_path, forked):
 
     made = programs.make_program(tmp_path, functions={'learner': deaf}, forked=forked)
     run = launcher.launch(made, 'processes', tmp_path)
+    programs.wait_for(lambda: None not in programs.pids(run).values(), 30)
     with pytest.raises(TimeoutError, match='learner.* still run after'):
         run.wait(timeout=2)
     run.kill()

@@ -206,7 +206,8 @@ def test_waiting_learner_says_for_what_and_can_be_stopped_and_closed(serve):
         f'table `t` waits for inserts: it has {num_items} of min_size 1000 items'
         in (reasons[0][0])
     )
-    assert 0.1 < reasons[0][1] < reasons[1][1]
+    # A run that is stopped does not wait for a second.
+    assert 0.1 < reasons[0][1] < reasons[1][1] < 0.9
     start = time.monotonic()
     samples.close()
     assert time.monotonic() - start < 10

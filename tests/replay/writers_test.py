@@ -100,6 +100,7 @@ def test_pending_items_are_bounded_by_waiting(serve):
 
     def wait(reason, waited_seconds):
         waits.append((len(created), reason))
+        assert waited_seconds < 0.9  # So long takes who is stopped.
         raise core.Stopped
 
     writer = writers.RowWriter(server.address, 't', 1, 1, wait)
