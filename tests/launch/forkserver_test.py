@@ -234,7 +234,8 @@ def test_a_server_that_hangs_is_told_of_and_done_without(
     os.kill(server._process.pid, signal.SIGSTOP)
     child = make_child(tmp_path, server)
     child.start()
-    assert b'launch.entry' in programs.read(_command(child.pid))
+    shown = _command(child.pid)
+    programs.wait_for(lambda: b'launch.entry' in programs.read(shown), 5)
     child.kill()
     programs.wait_for(lambda: child.poll() is not None, 5)
     assert 'it has not forked within 1 s' in caplog.text
