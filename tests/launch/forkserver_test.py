@@ -252,12 +252,16 @@ def slow_import(tmp_path, monkeypatch):
 
 
 def test_a_kill_while_the_server_imports_ends_the_run_at_once(tmp_path, slow_import):
+    def started():
+        return [c for c in programs.children(os.getpid()) if c not in before]
+
+    before = list(programs.children(os.getpid()))
     made = programs.make_program(tmp_path, forked=True)
     run = launcher.launch(made, 'processes', tmp_path)
-    programs.wait_for(lambda: len(list(programs.children(os.getpid()))) >= 2, 20)
+    programs.wait_for(lambda: len(started()) == 2, 20)  # The coordinator and it.
     run.kill()
     run.wait(timeout=5)
-    assert not list(programs.children(os.getpid()))
+    assert not started()
 
 
 def test_a_server_that_imports_for_long_is_done_without(
