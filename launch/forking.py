@@ -26,15 +26,17 @@ SPARE_BYTES = 16_384
 
 
 class _Request(NamedTuple):
-    job: str
-    environment: dict[str, str]
-    log: int  # This and the next are descriptors.
+    """Descriptors of a node: of its job and variables, and as `ForkServer.fork` has."""
+
+    fields: int
+    log: int
     events: int
     word: int
 
 
 def main(channel: socket.socket) -> None:
     """Serves until `channel` ends; runs the job in each node."""
+    inherited = set(os.environ)
     entry.die_with_parent()
     entry.configure_logging()
     entry.import_for_good(*_MODULES)
@@ -46,21 +48,19 @@ def main(channel: socket.socket) -> None:
     channel.send(b'ready')
     request = _serve(channel)
     if request is not None:
-        _become(request)
-        entry.main(request.job)
+        entry.main(_become(request, inherited))
 
 
 def _serve(channel: socket.socket) -> _Request | None:
     """Returns in each node its request, and None in the server at its end."""
     while True:
-        message, descriptors, *_ = socket.recv_fds(channel, 2**20, 3)
+        message, descriptors, *_ = socket.recv_fds(channel, 64, 4)
         if not message:
             return None
-        fields = json.loads(message)
         pid = _fork_orphan()
         if pid is None:
             channel.close()
-            return _Request(fields['job'], fields['environment'], *descriptors)
+            return _Request(*descriptors)
         if not pid:  # It has died at once: the launcher sees this process end.
             return None
         for descriptor in descriptors:
@@ -94,21 +94,34 @@ def _fork_orphan() -> bytes | None:
     return pid
 
 
-def _become(request: _Request) -> None:
-    """Makes this fork the node that is asked for, once the launcher knows it."""
+def _become(request: _Request, inherited: set[str]) -> str:
+    """Makes this fork the node that is asked for, once the launcher knows it.
+
+    Args:
+        request: closed but for the events.
+        inherited: names of variables that are not to stay; what imports set does.
+
+    Returns:
+        the path of its job.
+    """
     if not os.read(request.word, 1):
         os._exit(1)
     os.close(request.word)
     for standard in 1, 2:
         os.dup2(request.log, standard)
     os.close(request.log)
+    with open(request.fields) as file:
+        fields = json.load(file)
+    job, environment = fields['job'], fields['environment']
+    _show(job, environment)
+    for name in inherited - environment.keys():
+        del os.environ[name]
     events = {supervisor.EVENTS_VARIABLE: str(request.events)}
-    _show(request.job, request.environment)
-    os.environ.clear()
-    os.environ.update({**request.environment, **events})
-    sys.argv = [entry.__file__, request.job]
+    os.environ.update({**environment, **events})
+    sys.argv = [entry.__file__, job]
     np.random.seed()  # `random` does so itself.
     tempfile.tempdir = None  # Another variable says where.
+    return job
 
 
 def _show(job: str, environment: Mapping[str, str]) -> None:

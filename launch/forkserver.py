@@ -19,6 +19,7 @@ import pathlib
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -89,14 +90,16 @@ class ForkServer:
         """
         if self._failed or self._channel is None:
             return None
-        fields = json.dumps({'job': str(job), 'environment': dict(environment)})
         # The node waits for a word in this pipe: one of which nothing was heard ends.
         word, say = os.pipe()
         try:
             self._channel.settimeout(_FORK_SECONDS)
-            with _adopting():
-                descriptors = [log, events, word]
-                socket.send_fds(self._channel, [fields.encode()], descriptors)
+            # In a file, for a message has a limit.
+            with tempfile.TemporaryFile('w+') as fields, _adopting():
+                json.dump({'job': str(job), 'environment': dict(environment)}, fields)
+                fields.seek(0)
+                descriptors = [fields.fileno(), log, events, word]
+                socket.send_fds(self._channel, [b'fork'], descriptors)
                 pid = int(self._receive())
             # Raises where it is not our child, whatever the kernel was asked for.
             os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
@@ -115,9 +118,10 @@ class ForkServer:
 
     def close(self) -> None:
         """Ends the server, not the nodes; may be called twice."""
-        if self._process is None or self._channel is None:
+        if self._channel is not None:
+            self._channel.close()
+        if self._process is None:
             return
-        self._channel.close()
         self._process.kill()
         self._process.wait()
         if not self._failed:

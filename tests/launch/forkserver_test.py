@@ -55,6 +55,7 @@ def describe(path):
             'threads': os.environ.get('OMP_NUM_THREADS'),
             'group': os.environ.get('TF_NUM_INTRAOP_THREADS'),
             'argv': sys.argv[1:],
+            'large': len(os.environ.get('LARGE', '')),
             'folder': [tempfile.gettempdir(), os.environ['TMPDIR']],
             'random': [random.random(), float(np.random.uniform())],
             'handlers': len(logging.getLogger().handlers),
@@ -66,6 +67,9 @@ def describe(path):
 
 def test_forked_nodes_are_like_fresh_interpreters(tmp_path, monkeypatch):
     monkeypatch.delenv('OMP_NUM_THREADS', raising=False)
+    monkeypatch.setenv('OPENBLAS_NUM_THREADS', '4')  # As users do.
+    for index in range(4):  # More than a message of a socket takes.
+        monkeypatch.setenv('LARGE' + index * '_', 100_000 * 'x')
     paths = [tmp_path / 'a', tmp_path / 'b']
     made = make_program(*map(describe, paths))
     environments = {'one': {'TF_NUM_INTRAOP_THREADS': '3'}}
@@ -81,6 +85,7 @@ def test_forked_nodes_are_like_fresh_interpreters(tmp_path, monkeypatch):
         assert any(shown.startswith('REPERTORY_NODE_ID=') for shown in one['shown'])
         assert one['has_tensorflow'] and one['handlers'] == 1
         assert one['spare'] == [] and one['threads'] is None
+        assert one['large'] == 100_000
         assert one['folder'][0] == one['folder'][1]
         log = (tmp_path / 'logs' / f'one_{i}.log').read_text()
         assert log == f'said by {paths[i].name}\n'
@@ -178,11 +183,16 @@ def server(tmp_path):
 def test_a_fork_that_the_launcher_does_not_know_runs_nothing(tmp_path, server):
     word, say = os.pipe()
     os.close(say)
-    with open(tmp_path / 'node', 'ab') as log, forkserver._adopting():
-        # The job is not there: a node that ran it would say so.
-        fields = {'job': str(tmp_path / 'one.job'), 'environment': {}}
-        descriptors = [log.fileno(), log.fileno(), word]
-        socket.send_fds(server._channel, [json.dumps(fields).encode()], descriptors)
+    # The job is not there: a node that ran it would say so.
+    fields = {'job': str(tmp_path / 'one.job'), 'environment': {}}
+    (tmp_path / 'fields').write_text(json.dumps(fields))
+    with (
+        open(tmp_path / 'fields') as given,
+        open(tmp_path / 'node', 'ab') as log,
+        forkserver._adopting(),
+    ):
+        descriptors = [given.fileno(), log.fileno(), log.fileno(), word]
+        socket.send_fds(server._channel, [b'fork'], descriptors)
         server._channel.settimeout(10)
         pid = int(server._channel.recv(64))
     os.close(word)
@@ -298,6 +308,14 @@ def test_what_may_use_a_gpu_is_not_forked(tmp_path, monkeypatch):
     assert forked() == {'replay', 'learner', 'actor', 'evaluator'}
     (tmp_path / 'nvidia0').touch()
     assert forked() == {'replay', 'actor', 'evaluator'}
+
+
+def test_a_server_that_cannot_be_started_is_done_without(tmp_path, caplog):
+    (tmp_path / 'logs' / 'forkserver.log').mkdir(parents=True)
+    made = make_program(lambda: (tmp_path / 'ran').touch())
+    assert launcher.launch(made, 'processes', tmp_path).wait(60) == launcher.Result(0)
+    assert (tmp_path / 'ran').exists()
+    assert 'as the server cannot fork them: [Errno 21] Is a directory' in caplog.text
 
 
 def test_two_programs_at_once_have_a_server_each(tmp_path):
