@@ -27,13 +27,14 @@ from typing import NamedTuple
 
 from repertory.launch import entry, forking, supervisor
 
-# Variables of a node that work though they are set after the imports.
-LATE_VARIABLES = {
-    'CUDA_VISIBLE_DEVICES',
-    'OMP_NUM_THREADS',
-    'TF_NUM_INTRAOP_THREADS',
-    'TF_NUM_INTEROP_THREADS',
-}
+# Variables that are read as a process starts or as modules are imported.
+_EARLY = (
+    *('LD_', 'GLIBC_', 'MALLOC_', 'PYTHON'),
+    *('OPENBLAS_', 'GOTO_', 'MKL_', 'OMP_', 'KMP_'),
+    *('TF_', 'XLA_', 'GRPC_'),
+)
+# But for these: in a fork NumPy has one thread, and TensorFlow makes its own later.
+_LATE = ('OMP_NUM_THREADS', 'TF_NUM_INTRAOP_THREADS', 'TF_NUM_INTEROP_THREADS')
 # NumPy starts as many threads when it is imported, and none later.
 _THREAD_VARIABLES = ('OPENBLAS_NUM_THREADS', 'GOTO_NUM_THREADS', 'OMP_NUM_THREADS')
 _START_SECONDS = 120.0
@@ -42,6 +43,11 @@ _PR_SET_CHILD_SUBREAPER, _PR_GET_CHILD_SUBREAPER = 36, 37
 
 _logger = logging.getLogger(__name__)
 _adoption = threading.Lock()
+
+
+def works_late(variable: str) -> bool:
+    """Returns whether a variable works though it is set in a fork, after imports."""
+    return variable in _LATE or not variable.startswith(_EARLY)
 
 
 class ForkServer:

@@ -32,8 +32,8 @@ def launch(
     Args:
         program: nodes of any kind that Launchpad can run on one machine. With
             `processes` one whose attribute `forked` is True is forked from a process
-            that has imported TensorFlow, unless its group has variables that may be
-            read before.
+            that has imported TensorFlow, unless its group has a variable that is read
+            before, as `LD_PRELOAD`, `OPENBLAS_NUM_THREADS` and most `TF_...` are.
         mode: a process a node, a thread a node, or a process a node on a Ray cluster.
         run_dir: its folder `logs` takes a log a node.
         environments: environment variables for the processes of a group, by group.

@@ -25,8 +25,8 @@ def make_nodes(
         log_dir: takes a log a node, `<name>.log`.
         environments: variables for the processes of a group, by group.
         watcher: is told the nodes' news, and says what stands for each.
-        forks: starts the nodes that are `forked`, unless their group has variables that
-            may be read as modules are imported.
+        forks: starts the nodes that are `forked`, unless a variable of their group does
+            not work late.
 
     Raises:
         TypeError: if a node cannot be copied to another process.
@@ -36,9 +36,7 @@ def make_nodes(
     for name, group, node in binding.named_nodes(program):
         local = entry.keep_local(addresses.ports_of(node.addresses))
         own = environments.get(group, {})
-        forked = (
-            getattr(node, 'forked', False) and own.keys() <= forkserver.LATE_VARIABLES
-        )
+        forked = getattr(node, 'forked', False) and all(map(forkserver.works_late, own))
         child = supervisor.ChildProcess(
             name,
             binding.roles_of(name, node),

@@ -72,7 +72,7 @@ def test_forked_nodes_are_like_fresh_interpreters(tmp_path, monkeypatch):
         monkeypatch.setenv('LARGE' + index * '_', 100_000 * 'x')
     paths = [tmp_path / 'a', tmp_path / 'b']
     made = make_program(*map(describe, paths))
-    environments = {'one': {'TF_NUM_INTRAOP_THREADS': '3'}}
+    environments = {'one': {'TF_NUM_INTRAOP_THREADS': '3', 'MINE': 'x'}}
     run = launcher.launch(made, 'processes', tmp_path, environments)
     assert run.wait(60) == launcher.Result(0)
     seen = [json.loads(path.read_text()) for path in paths]
