@@ -94,8 +94,9 @@ class ForkServer:
             events: descriptor that it sends its events to.
             environment: all variables of the node.
         """
-        if self._failed or self._channel is None:
+        if self._failed or not self._ready:
             return None
+        assert self._channel is not None
         # The node waits for a word in this pipe: one of which nothing was heard ends.
         word, say = os.pipe()
         try:

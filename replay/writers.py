@@ -20,6 +20,7 @@ from repertory.components import core
 from repertory.replay import info, seldom
 
 _POLL_SECONDS = 0.2  # Who is stopped while it waits takes so long to end.
+_FLUSH_SECONDS = 1.0  # But the last items of a run have this long.
 _UNREACHABLE_SECONDS = 60.0  # A restarted server is back sooner.
 _START_SECONDS = 120.0  # Processes that start together may be slow to.
 # Reverb warns at 64 pending items, and the warnings cost more than the items.
@@ -123,10 +124,14 @@ class RowWriter:
             self._flush_lane(lane, self._max_pending // 2)
 
     def flush(self) -> None:
-        """Returns when every item created is in the table."""
+        """Returns when every item created is in the table.
+
+        Tries for a second at least before `wait` may stop it.
+        """
+        stopped_from = time.monotonic() + _FLUSH_SECONDS
         for lane, pending in enumerate(self._pending):
             if pending:
-                self._flush_lane(lane, 0)
+                self._flush_lane(lane, 0, stopped_from)
 
     def close(self) -> None:
         """Drops what is not flushed; may be called twice."""
@@ -142,7 +147,7 @@ class RowWriter:
             [row] = self._lanes[lane].append([row])
         self._rows[lane].append(row)
 
-    def _flush_lane(self, lane: int, allowed: int) -> None:
+    def _flush_lane(self, lane: int, allowed: int, stopped_from: float = 0.0) -> None:
         start = heard = time.monotonic()
         while not self._lanes[lane].flush(allowed, _POLL_SECONDS):
             now = time.monotonic()
@@ -154,7 +159,8 @@ class RowWriter:
                     f'{reason}, for {now - heard:.0f} s; items that were not yet in '
                     f'table `{self._table}` are lost.'
                 )
-            self._wait(reason, now - start)
+            if now >= stopped_from:
+                self._wait(reason, now - start)
         self._pending[lane] = allowed
 
     def _describe_wait(self) -> tuple[str, bool]:
