@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 _TICK_SECONDS = 0.1
 _LINGER_SECONDS = 0.3
 _REPORT_SECONDS = 1.0
+_LAST_REPORT_SECONDS = 0.1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -110,7 +111,7 @@ class Replay:
     def run(self) -> None:
         """Reports until the run is over."""
         with self._control, self._server:
-            while not self._control.wait_until('exit', _REPORT_SECONDS):
+            while not self._is_over():
                 # The first table is the one that actors write to.
                 table = self._server.statistics()[0]
                 self._control.report(
@@ -123,6 +124,11 @@ class Replay:
                         'memory_gib': provenance.resident_gib(),
                     }
                 )
+
+    def _is_over(self) -> bool:
+        """Returns when it is time for a report: more often at the end, for the last."""
+        ends = self._control.wait_until('drain', _REPORT_SECONDS)
+        return ends and self._control.wait_until('exit', _LAST_REPORT_SECONDS)
 
     def run_in_thread(self) -> None:
         """Reports until the run is over; ends it if that fails."""
