@@ -118,6 +118,31 @@ def test_pending_items_are_bounded_by_waiting(serve):
     writer.close()
 
 
+def test_a_flush_tries_for_a_second_before_it_is_stopped(serve):
+    limit = limits.RateLimit(samples_per_insert=1, error_buffer=5)
+    spec = tables.TableSpec(
+        name='t',
+        sampler='uniform',
+        max_size=9,
+        signature=signature(1),
+        rate_limit=limit,
+    )
+    waited = []
+
+    def wait(reason, waited_seconds):
+        waited.append(waited_seconds)
+        raise core.Stopped
+
+    writer = writers.RowWriter(serve(spec).address, 't', 1, 1, wait)
+    for i in range(8):  # Two more than the limiter lets in.
+        writer.append(0, row(i))
+        writer.create_item(0, 1.0)
+    with pytest.raises(core.Stopped):
+        writer.flush()
+    assert len(waited) == 1 and waited[0] >= 0.95
+    writer.close()
+
+
 def test_unknown_table_is_named(serve):
     address = serve(scripts.fifo(signature(1), name='other')).address
     writer = writers.RowWriter(address, 't', 1, 1, wait=scripts.never)
