@@ -134,7 +134,6 @@ def make_experiment(max_actor_steps: int) -> experiment.ExperimentConfig:
         agent=Config(),
         environment='catch',
         max_actor_steps=max_actor_steps,
-        target_return=0.95,
     )
 
 

@@ -102,7 +102,8 @@ class ExperimentConfig:
     """Seconds of wall clock, those before a resume included; None: no limit."""
 
     target_return: float | None = None
-    """Ends the run when an evaluation's mean return reaches it; None: no target."""
+    """Ends the run when the mean returns of two evaluations in a row reach it: what has
+    just been learnt is at times lost again for a while; None: no target."""
 
     evaluation_episodes: int = 20
     """Episodes of one evaluation."""

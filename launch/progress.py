@@ -74,7 +74,7 @@ class Budget:
         actor_steps: environment steps of all actors.
         learner_steps: learner steps.
         seconds: wall clock, that before a resume included.
-        target_return: mean return of one evaluation.
+        target_return: mean return of two evaluations in a row, by one evaluator.
     """
 
     actor_steps: int | None = None
@@ -98,7 +98,7 @@ class Budget:
     def reached(self, nodes: Mapping[str, NodeState]) -> str:
         """Returns what evaluation has reached the target, in words; '' if none has."""
         for role, node in nodes.items():
-            value = node.metrics.get('episode_return')
+            value = node.metrics.get('lower_of_two_returns')
             if self.target_return is None or value is None:
                 continue
             if group_of(role) == 'evaluator' and value >= self.target_return:

@@ -132,6 +132,7 @@ class EvaluatorWorker:
         self._episodes = experiment.evaluation_episodes
         self._period = experiment.evaluation_period_seconds
         self._next = 0.0
+        self._before: float | None = None
 
     def step(self) -> None:
         """Evaluates once."""
@@ -158,7 +159,11 @@ class EvaluatorWorker:
         log(self._logger, self._control, values, counts, self._client.version)
         if self._recorder is not None:
             self._recorder.record(int(counts.get('actor_steps', 0)))
-        return values['episode_return']
+        now, before = values['episode_return'], self._before
+        self._before = now
+        if before is not None:  # A target is compared with it.
+            self._control.report({'lower_of_two_returns': min(before, now)})
+        return now
 
     def finish(self) -> float | None:
         """Evaluates the last parameters; None if the run ends without."""

@@ -1,4 +1,4 @@
-"""Environments whose every step is known beforehand."""
+"""Environments whose every step is known beforehand, and an actor that is idle."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections.abc import Sequence
 import dm_env
 import numpy as np
 from dm_env import specs
+
+from repertory.components import core
 
 
 class _Fake(dm_env.Environment):
@@ -229,6 +231,26 @@ class Forever(dm_env.Environment):
 
     def action_spec(self):
         return dm_env.specs.BoundedArray((1,), np.float32, -1, 1)
+
+
+class Idle(core.Actor):
+    """Always takes action 0; keeps the steps it is given."""
+
+    def __init__(self, lanes):
+        self._lanes = lanes
+        self.steps = []
+
+    def observe_first(self, timestep):
+        self.steps = [timestep]
+
+    def select_action(self, observation):
+        return np.zeros(self._lanes, np.int32)
+
+    def observe(self, action, next_timestep):
+        self.steps.append(next_timestep)
+
+    def update(self, wait=False):
+        pass
 
 
 def no_wait(reason, waited_seconds):

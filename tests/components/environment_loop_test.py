@@ -1,31 +1,10 @@
 """The environment loop: step counts, returns, and a fair choice of episodes."""
 
-import numpy as np
 import pytest
 
 from repertory.components import core, environment_loop
 from repertory.components.environments import vector
 from tests import fakes
-
-
-class Idle(core.Actor):
-    """Always takes action 0; keeps the steps it is given."""
-
-    def __init__(self, lanes):
-        self._lanes = lanes
-        self.steps = []
-
-    def observe_first(self, timestep):
-        self.steps = [timestep]
-
-    def select_action(self, observation):
-        return np.zeros(self._lanes, np.int32)
-
-    def observe(self, action, next_timestep):
-        self.steps.append(next_timestep)
-
-    def update(self, wait=False):
-        pass
 
 
 def make(episodes_by_lane):
@@ -36,7 +15,7 @@ def make(episodes_by_lane):
 def test_steps_returns_and_lengths():
     environment = make([[[1, 2, 3]], [[5]]])
     episodes = []
-    loop = environment_loop.EnvironmentLoop(environment, Idle(2), episodes.append)
+    loop = environment_loop.EnvironmentLoop(environment, fakes.Idle(2), episodes.append)
     counts = [loop.step() for _ in range(4)]
     # Lane 1 begins anew at each second step, lane 0 at the fourth: no step of either.
     assert counts == [2, 1, 2, 0]
@@ -61,7 +40,7 @@ def test_an_action_is_recorded_while_the_lanes_step_without_this_thread(goes_on)
             calls.append('end')
             return super().end_step()
 
-    class Recording(Idle):
+    class Recording(fakes.Idle):
         def record(self, action):
             calls.append('record')
 
@@ -75,7 +54,7 @@ def test_an_action_is_recorded_while_the_lanes_step_without_this_thread(goes_on)
 
 def test_each_lane_plays_its_share_of_episodes():
     environment = make([[[1] * 10], [[2]], [[3]]])
-    episodes = environment_loop.run_episodes(environment, Idle(3), 4)
+    episodes = environment_loop.run_episodes(environment, fakes.Idle(3), 4)
     assert sorted(e.episode_return for e in episodes) == [2, 3, 10, 10]
 
 
@@ -84,9 +63,9 @@ def test_an_evaluation_can_be_ended_early():
         raise core.Stopped
 
     with pytest.raises(core.Stopped):
-        environment_loop.run_episodes(make([[[1]]]), Idle(1), 1, stop)
+        environment_loop.run_episodes(make([[[1]]]), fakes.Idle(1), 1, stop)
 
 
 def test_no_episode_is_refused():
     with pytest.raises(ValueError, match='num_episodes must be >= 1, got 0'):
-        environment_loop.run_episodes(make([[[1]]]), Idle(1), 0)
+        environment_loop.run_episodes(make([[[1]]]), fakes.Idle(1), 0)

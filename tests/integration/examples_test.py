@@ -56,6 +56,8 @@ def _evaluation_return(output):
 @pytest.mark.ci_slow
 @pytest.mark.timeout(300)
 def test_dqn_reaches_its_mark_on_catch(tmp_path):
+    # It is judged well after it first returns 1: for some hundred learner steps after
+    # that it is at times lost again.
     assert _evaluation_return(_run('dqn.py', tmp_path)) >= 0.9
 
 

@@ -61,9 +61,9 @@ def test_in_one_thread_a_target_return_ends_the_run_as_soon_as_it_is_reported():
         for role in ('actor_0', 'evaluator')
     )
     assert actor.take_steps(1) and not evaluator.stopping
-    evaluator.report({'episode_return': 4.0})
+    evaluator.report({'lower_of_two_returns': 4.0})
     assert coordinator.phase == 'run'
-    evaluator.report({'episode_return': 6.0})
+    evaluator.report({'lower_of_two_returns': 6.0})
     assert 'target_return of 5 reached: 6' in coordinator.reason
 
 

@@ -74,7 +74,7 @@ def test_evaluation_steps_are_no_actor_steps():
         (
             {'target_return': 0.9},
             'evaluator',
-            {'metrics': {'episode_return': 0.95}},
+            {'metrics': {'lower_of_two_returns': 0.95}},
             'target_return',
         ),
     ],
@@ -89,7 +89,7 @@ def test_a_spent_budget_ends_the_run(budget, role, news, reason):
 
 def test_an_actors_return_does_not_reach_the_target():
     coordinator = make(target_return=0.9)
-    coordinator.heartbeat('actor_0', metrics={'episode_return': 1.0})
+    coordinator.heartbeat('actor_0', metrics={'lower_of_two_returns': 1.0})
     assert coordinator.phase == 'run'
 
 
