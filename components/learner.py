@@ -207,8 +207,8 @@ class SGDLearner(core.Learner):
                 raise ValueError(
                     f'{name} of the checkpoint must be {variable.dtype.name}'
                     f'{list(variable.shape)}, got {value.dtype.name}'
-                    f'{list(value.shape)}; resume with the configuration that the run '
-                    'was started with.'
+                    f'{list(value.shape)}; resume with the configuration and the '
+                    'version of Repertory that the run was started with.'
                 )
         for name, variable in named.items():
             variable.assign(state[name])

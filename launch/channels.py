@@ -83,7 +83,7 @@ class Server:
             if self._thread.is_alive():
                 _logger.warning(
                     '%s must end within %g s of close, got an answer that is still '
-                    'being made; its thread is left behind.',
+                    'being made; its thread ends with the process.',
                     self.name,
                     _CLOSE_SECONDS,
                 )

@@ -54,7 +54,7 @@ class _Coordinator(coordinator_lib.Coordinator):
     def take_signal(self, number: int) -> None:
         """Keeps the signal; a second one ends the run without more ado."""
         if self.received:
-            raise KeyboardInterrupt
+            raise KeyboardInterrupt(signals.AT_ONCE)
         self.received = number
 
     def heartbeat(self, *args: Any, **news: Any) -> dict[str, Any]:

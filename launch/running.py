@@ -229,6 +229,8 @@ class Run:
                 node.terminate()
             self._give(_NOTICE_SECONDS)
         if now >= self._kill_at or self._killed:
+            if self._killed and self._signal:
+                print(signals.AT_ONCE, file=sys.stderr, flush=True)
             self._kill_at, self._killed = float('inf'), False
             late = [node for node in self._nodes if node.name not in self._ended]
             if names := ', '.join(node.name for node in late):

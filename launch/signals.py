@@ -7,6 +7,8 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 
+AT_ONCE = 'a second signal ends the run at once: the last checkpoint is what is left.'
+
 
 @contextlib.contextmanager
 def handled(on_signal: Callable[[int], None]) -> Iterator[None]:

@@ -162,22 +162,20 @@ class ChildProcess:
 
     def terminate(self) -> None:
         """Asks it to stop: `lp.wait_for_stop` returns in it."""
-        if self._process is None:
-            self._outcome, self._waits = '', False
-        elif self._outcome is None:
+        process = self._started()
+        if process is not None and self._outcome is None:
             self._asked.add(signal.SIGTERM)
             # Not Popen's own, which may reap the process.
-            os.kill(self._process.pid, signal.SIGTERM)
+            os.kill(process.pid, signal.SIGTERM)
 
     def kill(self) -> bool:
         """Ends it and its group; returns True, as nothing can resist.
 
         If it was asked to stop before, its log says first where its threads are.
         """
-        if self._process is None:
-            self._outcome, self._waits = '', False
-        elif self._asked and self._outcome is None:
-            os.kill(self._process.pid, TRACEBACK_SIGNAL)
+        process = self._started()
+        if process is not None and self._asked and self._outcome is None:
+            os.kill(process.pid, TRACEBACK_SIGNAL)
             time.sleep(_TRACEBACK_SECONDS)
         self._asked |= {signal.SIGKILL, TRACEBACK_SIGNAL}
         self._signal_group(signal.SIGKILL)
@@ -195,6 +193,12 @@ class ChildProcess:
         # Longer than all that faulthandler says besides.
         kept = [line for line in lines if not line.startswith('Extension modules:')]
         return '\n'.join(kept).strip()[-_TAIL_BYTES:]
+
+    def _started(self) -> subprocess.Popen | forkserver.ForkedProcess | None:
+        """Returns the process; without one, sees to it that there never is one."""
+        if self._process is None:
+            self._outcome, self._waits = '', False
+        return self._process
 
     def _read_events(self) -> None:
         while True:

@@ -62,7 +62,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if os.environ.get('REPERTORY_TRACEBACK'):
             raise
         return fail(str(error))
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as error:
+        if said := str(error):
+            print(f'repertory: {said}', file=sys.stderr)
         return 130
 
 

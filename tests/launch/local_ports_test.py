@@ -1,6 +1,7 @@
 """What a run on one machine opens, as another machine sees it: a network namespace."""
 
 import contextlib
+import os
 import pathlib
 import shutil
 import socket
@@ -15,7 +16,9 @@ from repertory.launch import launcher, program, progress
 from repertory.replay import ports
 from tests.launch import programs
 
-_NAME, _HERE, _THERE = 'repertoryx', '10.78.0.1', '10.78.0.2'
+# Of this process alone: other tests may run beside these.
+_NAME = f'rep{os.getpid()}'
+_HERE, _THERE = (f'10.78.{os.getpid() % 256}.{host}' for host in (1, 2))
 _CONNECT = """
 import socket, sys
 for port in sys.argv[2:]:
