@@ -213,6 +213,15 @@ class Learner(VariableSource):
     def step(self) -> Mapping[str, float]:
         """Does a call's worth of learner steps; returns their mean metrics."""
 
+    def prepare(self, sample_spec: types.Sample) -> None:
+        """Compiles what `step` needs, while the first sample is still waited for.
+
+        To be called before the first `step`, after `join` and `restore`, or not at all.
+
+        Args:
+            sample_spec: tf.TensorSpec for each leaf of a sample.
+        """
+
     def join(self, group: collectives.Group) -> None:
         """Learns as one with the others of `group` from now on; see `SGDLearner.join`.
 

@@ -117,11 +117,8 @@ class SGDLearner(core.Learner):
         sample = next(self._samples)
         received = time.perf_counter()
         if self._step is None:
-            signature = [tree.map_structure(tf.TensorSpec.from_tensor, sample)]
-            # Collectives have not been tried in a branch.
-            used = self._variables + self._acting + self._targets
-            small = self._group is None and compiled.is_small(used)
-            self._step = compiled.Compiled(self._steps_of_call, signature, small)
+            self.prepare(tree.map_structure(tf.TensorSpec.from_tensor, sample))
+            assert self._step is not None
         try:
             priorities, metrics = self._step(sample)
         except tf.errors.InvalidArgumentError as error:
@@ -148,16 +145,22 @@ class SGDLearner(core.Learner):
         self._seconds['learn'] += time.perf_counter() - received
         return dict(zip(self._metric_names, values.tolist(), strict=True))
 
+    def prepare(self, sample_spec: types.Sample) -> None:
+        # Collectives have not been tried in a branch.
+        used = self._variables + self._acting + self._targets
+        small = self._group is None and compiled.is_small(used)
+        self._step = compiled.Compiled(self._steps_of_call, [sample_spec], small)
+
     def join(self, group: collectives.Group) -> None:
         """Learns as one with the other learners of `group` from now on.
 
         To be called before the first step, by all of them, each with its part of a
         batch as samples. All begin with the variables of rank 0. In each step the
         losses and gradients are those of the joined batch: the mean over the learners,
-        or the sum where losses are `summed`. What follows, clipping, checks and the
-        optimizer, is computed from them on each rank alike, so that the variables stay
-        the same. A learning rate is thus for the whole batch, however many share it.
-        Metrics but loss and gradient norm, and priorities, are of a learner's own part.
+        or the sum where losses are `summed`. Clipping, checks and the optimizer follow
+        on each rank alike, so that the variables stay the same: a learning rate is for
+        the whole batch. Metrics but loss and gradient norm, and priorities, are of a
+        learner's own part.
 
         Raises:
             RuntimeError: if it has begun to learn, or has joined a group.
@@ -261,8 +264,7 @@ class SGDLearner(core.Learner):
             gradients[name], norm = optimizers.clip_by_global_norm(
                 gradients[name], self._config.max_gradient_norm
             )
-            values = {'loss': losses[name], 'gradient_norm': norm}
-            for key, value in values.items():
+            for key, value in ('loss', losses[name]), ('gradient_norm', norm):
                 key = f'{name}_{key}'.lstrip('_')
                 metrics[key] = tf.debugging.check_numerics(value, key)
         if output.versions is not None:
@@ -284,10 +286,8 @@ class SGDLearner(core.Learner):
         )
 
     def _copy_targets(self) -> tf.Operation | None:
-        copies = [
-            copy.assign(source, read_value=False)
-            for source, copy in zip(self._sources, self._targets, strict=True)
-        ]
+        pairs = zip(self._sources, self._targets, strict=True)
+        copies = [copy.assign(source, read_value=False) for source, copy in pairs]
         return None if tf.executing_eagerly() else tf.group(*copies)
 
 

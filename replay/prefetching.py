@@ -29,6 +29,9 @@ class Prefetcher(Iterator[types.Sample]):
         describe: returns what is waited for, in words.
         size: samples taken ahead.
 
+    Attributes:
+        element_spec: the dataset's.
+
     Raises:
         StopIteration: from `next`, if the dataset ends.
         RuntimeError: from `next`, after `close`.
@@ -41,6 +44,7 @@ class Prefetcher(Iterator[types.Sample]):
         describe: Callable[[], str] = lambda: 'a sample',
         size: int = 1,
     ) -> None:
+        self.element_spec = dataset.element_spec
         self._wait = wait
         self._describe = seldom.Seldom(describe)  # It may ask a server.
         self._queue: queue.Queue = queue.Queue(maxsize=size)

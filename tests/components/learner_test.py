@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import sonnet as snt
 import tensorflow as tf
+import tree
 
 from repertory.components import learner, optimizers, types
 
@@ -99,6 +100,31 @@ def test_several_updates_a_call_equal_single_ones():
     for metric in 'loss', 'gradient_norm', 'error':
         means = np.reshape([s[metric] for s in singles], [2, 3]).mean(axis=1)
         np.testing.assert_allclose([g[metric] for g in grouped], means, rtol=1e-5)
+
+
+def test_a_learner_is_compiled_before_its_first_sample_or_with_it():
+    traced, taken = [], []
+
+    def loss(*args):
+        traced.append(len(taken))
+        return squared_error(*args)
+
+    def take():
+        for sample in batches(3, 2):
+            taken.append(sample)
+            yield sample
+
+    spec = tree.map_structure(tf.TensorSpec.from_tensor, next(batches(1, 2)))
+    prepared, online, _ = make_learner(take(), loss=loss)
+    prepared.prepare(spec)
+    assert traced == [0] and prepared.steps == 0
+    for _ in range(3):
+        prepared.step()
+    assert traced == [0]
+    other, other_online, _ = make_learner(batches(3, 2))
+    for _ in range(3):
+        other.step()
+    np.testing.assert_array_equal(online.linear.w, other_online.linear.w)
 
 
 def test_target_is_copied_at_the_start_and_each_period():
