@@ -18,7 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_mark_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds what ends a whole run: `seconds`, or a greedy evaluation with the mark."""
+    """Adds what ends a whole run: `seconds`, or greedy evaluations with the mark."""
     parser.add_argument('--task', choices=('catch', 'cartpole'), required=True)
     parser.add_argument('--mark', type=float, help='mean return; none if not given')
     parser.add_argument('--episodes', type=int, default=10, help='of an evaluation')

@@ -135,6 +135,35 @@ def load(path: str | os.PathLike) -> Checkpoint:
         ) from error
 
 
+def check(arrays: Mapping[str, np.ndarray], wanted: Mapping[str, Any]) -> None:
+    """Sees that arrays can be restored.
+
+    Args:
+        arrays: by name, of a checkpoint.
+        wanted: the variables that are to take them, by name.
+
+    Raises:
+        ValueError: if a name, shape or dtype does not fit, naming it.
+    """
+    remedy = (
+        'resume with the configuration and the version of Repertory that the run was '
+        'started with.'
+    )
+    if set(wanted) != set(arrays):
+        raise ValueError(
+            'the checkpoint must hold the variables of this learner, got '
+            f'{sorted(set(arrays) - set(wanted))} too many and '
+            f'{sorted(set(wanted) - set(arrays))} too few; {remedy}'
+        )
+    for name, one in wanted.items():
+        value = arrays[name]
+        if value.shape != one.shape or value.dtype != one.dtype:
+            raise ValueError(
+                f'{name} of the checkpoint must be {one.dtype.name}{list(one.shape)}, '
+                f'got {value.dtype.name}{list(value.shape)}; {remedy}'
+            )
+
+
 class Checkpointer:
     """Writes checkpoints in a background thread, one at a time.
 

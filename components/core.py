@@ -213,13 +213,10 @@ class Learner(VariableSource):
     def step(self) -> Mapping[str, float]:
         """Does a call's worth of learner steps; returns their mean metrics."""
 
-    def prepare(self, sample_spec: types.Sample) -> None:
-        """Compiles what `step` needs, while the first sample is still waited for.
+    def prepare(self) -> None:
+        """Does beforehand what the first `step` would, but for its sample, if anything.
 
-        To be called before the first `step`, after `join` and `restore`, or not at all.
-
-        Args:
-            sample_spec: tf.TensorSpec for each leaf of a sample.
+        It may be left out; `join` is called before it.
         """
 
     def join(self, group: collectives.Group) -> None:

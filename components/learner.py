@@ -11,7 +11,14 @@ import sonnet as snt
 import tensorflow as tf
 import tree
 
-from repertory.components import collectives, compiled, core, optimizers, types
+from repertory.components import (
+    checkpointing,
+    collectives,
+    compiled,
+    core,
+    optimizers,
+    types,
+)
 
 
 class LossOutput(NamedTuple):
@@ -95,7 +102,7 @@ class SGDLearner(core.Learner):
         for name, variables in self._trained.items():
             self._optimizers[name].initialize(variables)
         self._copy_targets()
-        self._step: compiled.Compiled | None = None  # For samples as the first one.
+        self._step: compiled.Compiled | None = None  # For samples of one spec.
         self._seconds = {'wait': 0.0, 'learn': 0.0}
 
     @property
@@ -117,8 +124,8 @@ class SGDLearner(core.Learner):
         sample = next(self._samples)
         received = time.perf_counter()
         if self._step is None:
-            self.prepare(tree.map_structure(tf.TensorSpec.from_tensor, sample))
-            assert self._step is not None
+            spec = tree.map_structure(tf.TensorSpec.from_tensor, sample)
+            self._step = self._trace(spec)
         try:
             priorities, metrics = self._step(sample)
         except tf.errors.InvalidArgumentError as error:
@@ -145,17 +152,19 @@ class SGDLearner(core.Learner):
         self._seconds['learn'] += time.perf_counter() - received
         return dict(zip(self._metric_names, values.tolist(), strict=True))
 
-    def prepare(self, sample_spec: types.Sample) -> None:
-        # Collectives have not been tried in a branch.
-        used = self._variables + self._acting + self._targets
-        small = self._group is None and compiled.is_small(used)
-        self._step = compiled.Compiled(self._steps_of_call, [sample_spec], small)
+    def prepare(self) -> None:
+        """Traces `step`, if the samples have an `element_spec` that is whole."""
+        spec = getattr(self._samples, 'element_spec', None)
+        if spec is None or self._step is not None:
+            return
+        if all(leaf.shape.is_fully_defined() for leaf in tree.flatten(spec)):
+            self._step = self._trace(spec)
 
     def join(self, group: collectives.Group) -> None:
         """Learns as one with the other learners of `group` from now on.
 
-        To be called before the first step, by all of them, each with its part of a
-        batch as samples. All begin with the variables of rank 0. In each step the
+        To be called first, before `prepare` too, by all of them, each with its part of
+        a batch as samples. All begin with the variables of rank 0. In each step the
         losses and gradients are those of the joined batch: the mean over the learners,
         or the sum where losses are `summed`. Clipping, checks and the optimizer follow
         on each rank alike, so that the variables stay the same: a learning rate is for
@@ -166,10 +175,10 @@ class SGDLearner(core.Learner):
             RuntimeError: if it has begun to learn, or has joined a group.
             PeerLostError, TimeoutError: as `group.broadcast` does.
         """
-        if self._metric_names or self._group is not None:
+        if self._step is not None or self._group is not None:
             raise RuntimeError(
-                'join must be called once and before the first step, got a second call '
-                f'or a learner at step {self._num_steps}; make a new one.'
+                'join must be called once, before prepare and the first step, got a '
+                f'later call, at step {self._num_steps}; make a new learner.'
             )
         self._group = group
         group.broadcast(list(self._named().values()))
@@ -197,22 +206,7 @@ class SGDLearner(core.Learner):
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         named = self._named()
-        if set(named) != set(state):
-            raise ValueError(
-                'the checkpoint must hold the variables of this learner, got '
-                f'{sorted(set(state) - set(named))} too many and '
-                f'{sorted(set(named) - set(state))} too few; resume with the '
-                'configuration that the run was started with.'
-            )
-        for name, variable in named.items():
-            value = state[name]
-            if value.shape != variable.shape or value.dtype != variable.dtype:
-                raise ValueError(
-                    f'{name} of the checkpoint must be {variable.dtype.name}'
-                    f'{list(variable.shape)}, got {value.dtype.name}'
-                    f'{list(value.shape)}; resume with the configuration and the '
-                    'version of Repertory that the run was started with.'
-                )
+        checkpointing.check(state, named)
         for name, variable in named.items():
             variable.assign(state[name])
         self._num_steps = int(self._steps.numpy())
@@ -230,6 +224,12 @@ class SGDLearner(core.Learner):
             for i, v in enumerate(variables)
         }
         return {'steps': self._steps, **named}
+
+    def _trace(self, sample_spec: types.Sample) -> compiled.Compiled:
+        used = self._variables + self._acting + self._targets
+        # Collectives have not been tried in a branch.
+        small = self._group is None and compiled.is_small(used)
+        return compiled.Compiled(self._steps_of_call, [sample_spec], small)
 
     def _steps_of_call(self, samples: types.Sample) -> tuple[tf.Tensor, tf.Tensor]:
         num_steps = samples.info.key.shape[0]

@@ -119,10 +119,9 @@ class LearnerWorker(core.VariableSource):
         self._control.done()
 
     def run(self) -> None:
-        alone = self._joint is None  # Collectives are made in the order of their use.
-        if alone and isinstance(self._samples, prefetching.Prefetcher):
-            self.learner.prepare(self._samples.element_spec)
         try:
+            if not self._control.stopping:
+                self.learner.prepare()
             while self.step():
                 pass
             if self._joint is not None:

@@ -67,6 +67,7 @@ class Run:
         self._requests: list[str] = []
         self._killed = self._forced = self._finishing = False
         self._signal = 0
+        self.at_once = False  # Whether a second signal ended it.
         self._terminate_at = self._kill_at = float('inf')
         self._failed_node = self._failure = ''
         self._over = threading.Event()
@@ -153,6 +154,7 @@ class Run:
 
     def _take_signal(self, number: int) -> None:
         if self._signal:
+            self.at_once = True
             self.kill()
         self._signal = self._signal or number
         self.stop(f'interrupted by {signal.Signals(number).name}')
@@ -229,8 +231,6 @@ class Run:
                 node.terminate()
             self._give(_NOTICE_SECONDS)
         if now >= self._kill_at or self._killed:
-            if self._killed and self._signal:
-                print(signals.AT_ONCE, file=sys.stderr, flush=True)
             self._kill_at, self._killed = float('inf'), False
             late = [node for node in self._nodes if node.name not in self._ended]
             if names := ', '.join(node.name for node in late):

@@ -7,7 +7,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 
-AT_ONCE = 'a second signal ends the run at once: the last checkpoint is what is left.'
+AT_ONCE = 'a second signal ended the run at once: what was not yet saved is lost.'
 
 
 @contextlib.contextmanager

@@ -162,7 +162,7 @@ class ChildProcess:
 
     def terminate(self) -> None:
         """Asks it to stop: `lp.wait_for_stop` returns in it."""
-        process = self._started()
+        process = self._process_or_never()
         if process is not None and self._outcome is None:
             self._asked.add(signal.SIGTERM)
             # Not Popen's own, which may reap the process.
@@ -173,7 +173,7 @@ class ChildProcess:
 
         If it was asked to stop before, its log says first where its threads are.
         """
-        process = self._started()
+        process = self._process_or_never()
         if process is not None and self._asked and self._outcome is None:
             os.kill(process.pid, TRACEBACK_SIGNAL)
             time.sleep(_TRACEBACK_SECONDS)
@@ -194,7 +194,7 @@ class ChildProcess:
         kept = [line for line in lines if not line.startswith('Extension modules:')]
         return '\n'.join(kept).strip()[-_TAIL_BYTES:]
 
-    def _started(self) -> subprocess.Popen | forkserver.ForkedProcess | None:
+    def _process_or_never(self) -> subprocess.Popen | forkserver.ForkedProcess | None:
         """Returns the process; without one, sees to it that there never is one."""
         if self._process is None:
             self._outcome, self._waits = '', False

@@ -157,12 +157,12 @@ class EvaluatorWorker:
         values = {**environment_loop.summarize(episodes), 'final': int(final)}
         # The parameters are those of the start of the evaluation.
         log(self._logger, self._control, values, counts, self._client.version)
-        if self._recorder is not None:
-            self._recorder.record(int(counts.get('actor_steps', 0)))
         now, before = values['episode_return'], self._before
         self._before = now
         if before is not None:  # A target is compared with it.
             self._control.report({'lower_of_two_returns': min(before, now)})
+        if self._recorder is not None:
+            self._recorder.record(int(counts.get('actor_steps', 0)))
         return now
 
     def finish(self) -> float | None:

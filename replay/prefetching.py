@@ -30,7 +30,7 @@ class Prefetcher(Iterator[types.Sample]):
         size: samples taken ahead.
 
     Attributes:
-        element_spec: the dataset's.
+        element_spec: tf.TensorSpec for each leaf of a sample.
 
     Raises:
         StopIteration: from `next`, if the dataset ends.

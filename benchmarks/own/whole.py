@@ -60,7 +60,7 @@ def _rate(rows: list[dict], count: str) -> float | None:
 
 
 def learn(args: argparse.Namespace) -> None:
-    """Runs until the mark, or for `--seconds`."""
+    """Runs until two evaluations in a row have the mark, or for `--seconds`."""
     with tempfile.TemporaryDirectory() as scratch:
         rows = f'{scratch}/rows'
         pathlib.Path(rows).mkdir()

@@ -12,7 +12,7 @@ import sys
 import traceback
 from collections.abc import Iterator, Sequence
 
-from repertory.launch import checks, log_watcher, progress, run_folder
+from repertory.launch import checks, log_watcher, progress, run_folder, signals
 from repertory.launch import display as display_lib
 from repertory.launch.cli import names, request
 
@@ -158,7 +158,7 @@ def _run_program(
     )
     with display_lib.Display(folder.status, title, folder.logs):
         result = run.wait()
-    failure = ''
+    failure = f'\n{signals.AT_ONCE}' if run.at_once else ''
     if result.failed_node:
         failure = f'\n{result.failed_node} {result.failure}'
     return result.exit_code, failure

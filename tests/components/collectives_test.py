@@ -149,7 +149,7 @@ def test_a_learner_joins_once_and_before_it_learns():
     learned.step()
     for made, step in (joined, 0), (learned, ranks.UPDATES):
         with pytest.raises(
-            RuntimeError, match=f'join must be called once and .* at step {step}; make'
+            RuntimeError, match=f'join must be called once, .* at step {step}; make'
         ):
             made.join(Group())
 

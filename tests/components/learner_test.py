@@ -102,25 +102,45 @@ def test_several_updates_a_call_equal_single_ones():
         np.testing.assert_allclose([g[metric] for g in grouped], means, rtol=1e-5)
 
 
-def test_a_learner_is_compiled_before_its_first_sample_or_with_it():
-    traced, taken = [], []
+class Taken(list):
+    """Yields samples, and keeps those that it has yielded."""
+
+    def __init__(self, samples, element_spec):
+        self._samples, self.element_spec = samples, element_spec
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        self.append(next(self._samples))
+        return self[-1]
+
+
+def whole_spec():
+    return tree.map_structure(tf.TensorSpec.from_tensor, next(batches(1, 2)))
+
+
+def partial_spec():
+    spec = whole_spec()
+    return spec._replace(data={**spec.data, 'x': tf.TensorSpec([2, None, 2])})
+
+
+@pytest.mark.parametrize(
+    ('spec', 'taken_before'), [(whole_spec(), 0), (partial_spec(), 1), (None, 1)]
+)
+def test_a_prepared_learner_is_traced_before_its_first_sample(spec, taken_before):
+    traced, samples = [], Taken(batches(3, 2), spec)
 
     def loss(*args):
-        traced.append(len(taken))
+        traced.append(len(samples))
         return squared_error(*args)
 
-    def take():
-        for sample in batches(3, 2):
-            taken.append(sample)
-            yield sample
-
-    spec = tree.map_structure(tf.TensorSpec.from_tensor, next(batches(1, 2)))
-    prepared, online, _ = make_learner(take(), loss=loss)
-    prepared.prepare(spec)
-    assert traced == [0] and prepared.steps == 0
+    prepared, online, _ = make_learner(samples, loss=loss)
+    for _ in range(2):
+        prepared.prepare()
     for _ in range(3):
         prepared.step()
-    assert traced == [0]
+    assert traced == [taken_before]
     other, other_online, _ = make_learner(batches(3, 2))
     for _ in range(3):
         other.step()

@@ -108,7 +108,9 @@ def test_the_parts_of_an_agent_fit_each_other(name):
         # [updates per call, B]; an item may hold several lanes, each a row of a batch.
         for part in element.info, element.data:
             assert len({tuple(leaf.shape[:2]) for leaf in tree.flatten(part)}) == 1
+        assert all(leaf.shape.is_fully_defined() for leaf in tree.flatten(element))
         one = parts.learner(samples, replay.address)
+        one.prepare()
         before = one.state()
         metrics = one.step()
         assert all(np.isfinite(value) for value in metrics.values()), metrics

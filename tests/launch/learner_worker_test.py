@@ -12,14 +12,19 @@ from repertory.launch import learner_worker, progress, run_folder
 class Learner(core.Learner):
     """Counts its calls, two steps each."""
 
-    def __init__(self, steps):
+    def __init__(self, steps=0):
         self._steps = steps
+        self.calls = []
+
+    def prepare(self):
+        self.calls.append('prepare')
 
     @property
     def steps(self):
         return self._steps
 
     def step(self):
+        self.calls.append('step')
         self._steps += 2
         return {'loss': 0.0}
 
@@ -41,14 +46,9 @@ class NoLogger(core.Logger):
         pass
 
 
-@pytest.mark.parametrize('restored', [0, 60, 101])
-def test_a_restarted_learner_counts_what_it_does_again_once(tmp_path, restored):
-    coordinator = coordinator_lib.Coordinator(
-        progress.Budget(learner_steps=150), ['learner']
-    )
-    coordinator.restore({'learner_steps': 101, 'actor_steps': 5})
-    worker = learner_worker.LearnerWorker(
-        learner=Learner(restored),
+def make_worker(learner, coordinator, folder):
+    return learner_worker.LearnerWorker(
+        learner=learner,
         samples=iter(()),
         updates_per_call=2,
         items_per_call=2,
@@ -56,11 +56,20 @@ def test_a_restarted_learner_counts_what_it_does_again_once(tmp_path, restored):
         replay_addresses=[],
         control=control_lib.NodeControl('learner', coordinator, background=False),
         logger=NoLogger(),
-        folder=run_folder.RunFolder(tmp_path),
+        folder=run_folder.RunFolder(folder),
         experiment=experiment_lib.ExperimentConfig(
             agent=config.Config(), environment='catch'
         ),
     )
+
+
+@pytest.mark.parametrize('restored', [0, 60, 101])
+def test_a_restarted_learner_counts_what_it_does_again_once(tmp_path, restored):
+    coordinator = coordinator_lib.Coordinator(
+        progress.Budget(learner_steps=150), ['learner']
+    )
+    coordinator.restore({'learner_steps': 101, 'actor_steps': 5})
+    worker = make_worker(Learner(restored), coordinator, tmp_path)
     counts = []
     while worker.step():
         counts.append(coordinator.counts()['learner_steps'])
@@ -69,3 +78,19 @@ def test_a_restarted_learner_counts_what_it_does_again_once(tmp_path, restored):
     assert worker.learner.steps in (150, 151)
     assert coordinator.counts()['learner_steps'] == worker.learner.steps
     worker.close()
+
+
+@pytest.mark.parametrize(
+    ('stopped', 'calls'), [(False, ['prepare', 'step', 'step']), (True, [])]
+)
+def test_a_learner_prepares_its_first_step_unless_the_run_ends(
+    tmp_path, stopped, calls
+):
+    coordinator = coordinator_lib.Coordinator(
+        progress.Budget(learner_steps=4), ['learner']
+    )
+    if stopped:
+        coordinator.request_stop('test')
+    worker = make_worker(Learner(), coordinator, tmp_path)
+    worker.run()
+    assert worker.learner.calls == calls

@@ -16,9 +16,10 @@ from repertory.launch import launcher, program, progress
 from repertory.replay import ports
 from tests.launch import programs
 
-# Of this process alone: other tests may run beside these.
+# Of this process alone, nearly: other tests may run beside these.
 _NAME = f'rep{os.getpid()}'
-_HERE, _THERE = (f'10.78.{os.getpid() % 256}.{host}' for host in (1, 2))
+_NET = f'10.{78 + os.getpid() // 256 % 128}.{os.getpid() % 256}'
+_HERE, _THERE = f'{_NET}.1', f'{_NET}.2'
 _CONNECT = """
 import socket, sys
 for port in sys.argv[2:]:

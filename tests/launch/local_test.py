@@ -95,7 +95,7 @@ def test_a_signal_while_the_run_is_saved_spoils_nothing(tmp_path, monkeypatch):
 
 def test_a_second_signal_ends_a_run_at_once(tmp_path):
     environment = interrupting(signal.SIGINT, [900, 901])
-    with pytest.raises(KeyboardInterrupt, match='last checkpoint is what is left'):
+    with pytest.raises(KeyboardInterrupt, match='not yet saved is lost'):
         run(tmp_path / 'run', environment, max_actor_steps=10**9)
 
 
