@@ -135,12 +135,12 @@ def load(path: str | os.PathLike) -> Checkpoint:
         ) from error
 
 
-def check(arrays: Mapping[str, np.ndarray], wanted: Mapping[str, Any]) -> None:
-    """Sees that arrays can be restored.
+def check_fit(arrays: Mapping[str, np.ndarray], wanted: Mapping[str, Any]) -> None:
+    """Refuses a checkpoint's arrays that do not fit the variables of a learner.
 
     Args:
-        arrays: by name, of a checkpoint.
-        wanted: the variables that are to take them, by name.
+        arrays: by name.
+        wanted: the variables, by name.
 
     Raises:
         ValueError: if a name, shape or dtype does not fit, naming it.

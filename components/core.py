@@ -214,9 +214,10 @@ class Learner(VariableSource):
         """Does a call's worth of learner steps; returns their mean metrics."""
 
     def prepare(self) -> None:
-        """Does beforehand what the first `step` would, but for its sample, if anything.
+        """Traces ahead what the first `step` needs, while its sample is waited for.
 
-        It may be left out; `join` is called before it.
+        It takes no sample and changes no variable. To be called after `join` and
+        `restore`, or not at all.
         """
 
     def join(self, group: collectives.Group) -> None:

@@ -57,7 +57,7 @@ class SGDLearner(core.Learner):
         config: handed to the loss; `target_update_period` (learner steps) and
             `max_gradient_norm` (None for no clipping) are read here.
         optimizer: of `components.optimizers`; or one for each loss, by name.
-        samples: yields samples [K, B, ...].
+        samples: yields samples [K, B, ...]; `prepare` traces by its `element_spec`.
         update_priorities: takes uint64 keys [K * B] and priorities [K * B].
         summed: whether the loss is a sum over the items of a batch, not their mean; so
             are the losses of several learners that learn as one joined.
@@ -153,9 +153,9 @@ class SGDLearner(core.Learner):
         return dict(zip(self._metric_names, values.tolist(), strict=True))
 
     def prepare(self) -> None:
-        """Traces `step`, if the samples have an `element_spec` that is whole."""
         spec = getattr(self._samples, 'element_spec', None)
-        if spec is None or self._step is not None:
+        # With others it would make collectives in another order than they do.
+        if spec is None or self._step is not None or self._group is not None:
             return
         if all(leaf.shape.is_fully_defined() for leaf in tree.flatten(spec)):
             self._step = self._trace(spec)
@@ -172,7 +172,7 @@ class SGDLearner(core.Learner):
         learner's own part.
 
         Raises:
-            RuntimeError: if it has begun to learn, or has joined a group.
+            RuntimeError: if it has begun to learn, is prepared, or has joined a group.
             PeerLostError, TimeoutError: as `group.broadcast` does.
         """
         if self._step is not None or self._group is not None:
@@ -206,7 +206,7 @@ class SGDLearner(core.Learner):
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         named = self._named()
-        checkpointing.check(state, named)
+        checkpointing.check_fit(state, named)
         for name, variable in named.items():
             variable.assign(state[name])
         self._num_steps = int(self._steps.numpy())

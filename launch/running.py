@@ -49,7 +49,14 @@ class Result:
 
 
 class Run:
-    """A program that runs. Its nodes are gone when `wait` returns."""
+    """A program that runs. Its nodes are gone when `wait` returns.
+
+    Attributes:
+        log_dir: folder of the nodes' logs.
+        forks: what forks its processes.
+        at_once: whether a second signal ended it: what was not yet saved is lost.
+        left: nodes that could not be ended, as they are threads of this process.
+    """
 
     def __init__(
         self,
@@ -67,7 +74,8 @@ class Run:
         self._requests: list[str] = []
         self._killed = self._forced = self._finishing = False
         self._signal = 0
-        self.at_once = False  # Whether a second signal ended it.
+        self.at_once = False
+        self.left: list[str] = []
         self._terminate_at = self._kill_at = float('inf')
         self._failed_node = self._failure = ''
         self._over = threading.Event()
@@ -238,5 +246,8 @@ class Run:
             for node in late:
                 if not node.kill():
                     self._ended[node.name] = 'did not stop.'
+                    self.left.append(node.name)
+                    if self.at_once:  # It had no time to.
+                        continue
                     self._failed_node = self._failed_node or node.name
                     self._failure = self._failure or 'is a thread that did not stop.'

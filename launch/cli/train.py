@@ -11,6 +11,7 @@ import shutil
 import sys
 import traceback
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from repertory.launch import checks, log_watcher, progress, run_folder, signals
 from repertory.launch import display as display_lib
@@ -65,12 +66,15 @@ def main(arguments: Sequence[str]) -> int:
     run = _run_here if asked.launch == 'sync' else _run_program
     # Processes have logs of their own.
     shared = asked.launch in ('threads', 'sync')
+    stderr = sys.stderr  # A thread that does not stop leaves another in its place.
     with _errors_to(folder.logs / 'nodes.log') if shared else contextlib.nullcontext():
-        code, failure = run(asked, folder, title)
+        end = run(asked, folder, title)
     _print_last_lines(folder)
-    if failure:
-        print(failure, file=sys.stderr, flush=True)
-    return code
+    if end.failure:
+        print(end.failure, file=stderr, flush=True)
+    if end.stuck:
+        os._exit(end.code)  # Else C++ aborts the process, for its threads.
+    return end.code
 
 
 def _print_replay_memory(asked: request.Request) -> None:
@@ -138,10 +142,17 @@ def _relative(path: pathlib.Path) -> str:
     return shlex.quote(str(path))
 
 
+class _End(NamedTuple):
+    """How a run ended."""
+
+    code: int
+    failure: str = ''  # In words.
+    stuck: bool = False  # Whether threads of it still run.
+
+
 def _run_program(
     asked: request.Request, folder: run_folder.RunFolder, title: str
-) -> tuple[int, str]:
-    """Returns the exit code and what failed, in words."""
+) -> _End:
     from repertory.launch import launcher, program
 
     assert asked.launch != 'sync'  # That is `_run_here`.
@@ -161,7 +172,7 @@ def _run_program(
     failure = f'\n{signals.AT_ONCE}' if run.at_once else ''
     if result.failed_node:
         failure = f'\n{result.failed_node} {result.failure}'
-    return result.exit_code, failure
+    return _End(result.exit_code, failure, bool(run.left))
 
 
 @contextlib.contextmanager
@@ -179,9 +190,7 @@ def _errors_to(path: pathlib.Path) -> Iterator[None]:
         os.close(kept)
 
 
-def _run_here(
-    asked: request.Request, folder: run_folder.RunFolder, title: str
-) -> tuple[int, str]:
+def _run_here(asked: request.Request, folder: run_folder.RunFolder, title: str) -> _End:
     from repertory.launch import local
 
     with display_lib.Display(folder.status, title, folder.logs):
@@ -190,5 +199,5 @@ def _run_here(
                 asked.experiment, asked.topology, folder, resume=asked.resume
             )
         except Exception:
-            return 1, traceback.format_exc()
-    return (128 + result.signal if result.signal else 0), ''
+            return _End(1, traceback.format_exc())
+    return _End(128 + result.signal if result.signal else 0)

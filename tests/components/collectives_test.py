@@ -147,7 +147,9 @@ def test_a_learner_joins_once_and_before_it_learns():
     joined.join(Group())
     learned, *_ = case.make(0, iter([case.sample(0)]))
     learned.step()
-    for made, step in (joined, 0), (learned, ranks.UPDATES):
+    prepared, *_ = case.make(0, iter(tf.data.Dataset.from_tensors(case.sample(0))))
+    prepared.prepare()
+    for made, step in (joined, 0), (learned, ranks.UPDATES), (prepared, 0):
         with pytest.raises(
             RuntimeError, match=f'join must be called once, .* at step {step}; make'
         ):

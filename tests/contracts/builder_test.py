@@ -15,7 +15,8 @@ from repertory.agents import builder
 from repertory.components import actor, core, environment_loop, specs
 from repertory.components.environments import registry, vector
 from repertory.launch.cli import names
-from repertory.replay import server
+from repertory.replay import prefetching, server
+from tests import fakes
 
 _FOLDER = pathlib.Path(agents.__path__[0])
 NAMES = [name.replace('-', '_') for name in names.agent_names()]
@@ -89,7 +90,7 @@ class _Parts:
         dataset = self.builder.make_dataset(
             [address], self.spec, self.policy, LANES, prefetch=False
         )
-        return dataset.element_spec, iter(dataset)
+        return prefetching.Prefetcher(dataset, fakes.no_wait)
 
     def learner(self, samples, address):
         networks = self.builder.make_networks(self.spec)
@@ -104,29 +105,33 @@ def test_the_parts_of_an_agent_fit_each_other(name):
     parts = _Parts(name)
     with server.ReplayServer(parts.tables()) as replay:
         parts.act(replay.address, num_items=20 if name != 'impala' else 4)
-        element, samples = parts.samples(replay.address)
-        # [updates per call, B]; an item may hold several lanes, each a row of a batch.
-        for part in element.info, element.data:
-            assert len({tuple(leaf.shape[:2]) for leaf in tree.flatten(part)}) == 1
-        assert all(leaf.shape.is_fully_defined() for leaf in tree.flatten(element))
-        one = parts.learner(samples, replay.address)
-        one.prepare()
-        before = one.state()
-        metrics = one.step()
-        assert all(np.isfinite(value) for value in metrics.values()), metrics
-        assert one.steps == element.info.key.shape[0]
-        version, published = one.get_variables()
-        assert version == one.steps
-        wanted = [tuple(v.shape) for v in parts.policy.variables]
-        assert [x.shape for x in published] == wanted
-        after = one.state()
-        changed = [key for key in before if not np.array_equal(before[key], after[key])]
-        assert any(key.startswith('online') for key in changed)
-        other = parts.learner(samples, replay.address)
-        other.restore(after)
-        assert other.steps == one.steps
-        for key, value in other.state().items():
-            np.testing.assert_array_equal(value, after[key], err_msg=key)
+        with parts.samples(replay.address) as samples:
+            element = samples.element_spec
+            # [updates per call, B]; an item may hold lanes, each a row of a batch.
+            for part in element.info, element.data:
+                assert len({tuple(leaf.shape[:2]) for leaf in tree.flatten(part)}) == 1
+            assert all(leaf.shape.is_fully_defined() for leaf in tree.flatten(element))
+            one = parts.learner(samples, replay.address)
+            one.prepare()
+            assert one._step is not None
+            before = one.state()
+            metrics = one.step()
+            assert all(np.isfinite(value) for value in metrics.values()), metrics
+            assert one.steps == element.info.key.shape[0]
+            version, published = one.get_variables()
+            assert version == one.steps
+            wanted = [tuple(v.shape) for v in parts.policy.variables]
+            assert [x.shape for x in published] == wanted
+            after = one.state()
+            changed = [
+                key for key in before if not np.array_equal(before[key], after[key])
+            ]
+            assert any(key.startswith('online') for key in changed)
+            other = parts.learner(samples, replay.address)
+            other.restore(after)
+            assert other.steps == one.steps
+            for key, value in other.state().items():
+                np.testing.assert_array_equal(value, after[key], err_msg=key)
 
 
 @pytest.mark.parametrize('name', NAMES)

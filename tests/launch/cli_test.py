@@ -264,7 +264,7 @@ def test_a_run_in_one_thread_that_fails_ends_with_its_traceback(tmp_path, monkey
     folder = run_folder.RunFolder(tmp_path)
     folder.logs.mkdir()
     asked = types.SimpleNamespace(experiment=None, topology=None, resume=False)
-    code, text = train._run_here(asked, folder, 'title')
+    code, text, _ = train._run_here(asked, folder, 'title')
     assert code == 1 and text.rstrip().endswith('ValueError: something of the run')
 
 

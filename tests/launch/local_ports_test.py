@@ -18,7 +18,7 @@ from tests.launch import programs
 
 # Of this process alone, nearly: other tests may run beside these.
 _NAME = f'rep{os.getpid()}'
-_NET = f'10.{78 + os.getpid() // 256 % 128}.{os.getpid() % 256}'
+_NET = f'198.{18 + os.getpid() // 256 % 2}.{os.getpid() % 256}'  # For tests: RFC 2544.
 _HERE, _THERE = f'{_NET}.1', f'{_NET}.2'
 _CONNECT = """
 import socket, sys
