@@ -10,6 +10,8 @@ import numpy as np
 import sonnet as snt
 import tensorflow as tf
 
+from repertory.components.networks import linear
+
 
 class QHead(snt.Module):
     """Action values float32 [N, A], through optional hidden layers."""
@@ -21,7 +23,7 @@ class QHead(snt.Module):
         name: str | None = None,
     ):
         super().__init__(name=name)
-        self._layers = snt.nets.MLP([*hidden_sizes, num_actions])
+        self._layers = linear.Layers([*hidden_sizes, num_actions], activate_final=False)
 
     def __call__(self, features: tf.Tensor) -> tf.Tensor:
         return self._layers(features)
@@ -41,8 +43,12 @@ class DuelingHead(snt.Module):
         name: str | None = None,
     ):
         super().__init__(name=name)
-        self._value = snt.nets.MLP([*hidden_sizes, 1], name='value')
-        self._advantage = snt.nets.MLP([*hidden_sizes, num_actions], name='advantage')
+        self._value = linear.Layers(
+            [*hidden_sizes, 1], activate_final=False, name='value'
+        )
+        self._advantage = linear.Layers(
+            [*hidden_sizes, num_actions], activate_final=False, name='advantage'
+        )
 
     def __call__(self, features: tf.Tensor) -> tf.Tensor:
         advantage = self._advantage(features)  # [N, A]
@@ -60,8 +66,8 @@ class PolicyValueHead(snt.Module):
 
     def __init__(self, num_actions: int, name: str | None = None):
         super().__init__(name=name)
-        self._policy = snt.Linear(num_actions, name='policy')
-        self._value = snt.Linear(1, name='value')
+        self._policy = linear.Linear(num_actions, name='policy')
+        self._value = linear.Linear(1, name='value')
 
     def __call__(self, features: tf.Tensor) -> PolicyValue:
         value = tf.squeeze(self._value(features), axis=-1)
@@ -96,7 +102,7 @@ class CategoricalHead(snt.Module):
         if num_atoms < 2:
             raise ValueError(f'num_atoms must be >= 2, got {num_atoms}.')
         self._support = np.linspace(vmin, vmax, num_atoms, dtype=np.float32)
-        self._layer = snt.Linear(num_atoms)
+        self._layer = linear.Linear(num_atoms)
 
     def __call__(self, features: tf.Tensor) -> CategoricalDistribution:
         return CategoricalDistribution(
@@ -109,7 +115,7 @@ class ValueHead(snt.Module):
 
     def __init__(self, name: str | None = None):
         super().__init__(name=name)
-        self._layer = snt.Linear(1)
+        self._layer = linear.Linear(1)
 
     def __call__(self, features: tf.Tensor) -> tf.Tensor:
         return tf.squeeze(self._layer(features), axis=-1)
@@ -121,7 +127,7 @@ class TanhPolicyHead(snt.Module):
     def __init__(self, action_shape: Sequence[int], name: str | None = None):
         super().__init__(name=name)
         self._shape = tuple(action_shape)
-        self._layer = snt.Linear(
+        self._layer = linear.Linear(
             math.prod(self._shape), w_init=snt.initializers.VarianceScaling(1e-4)
         )
 

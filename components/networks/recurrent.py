@@ -97,7 +97,10 @@ class LSTM(snt.Module):
             )
         self._create(inputs.shape[-1])
         weights = [tf.convert_to_tensor(x) for x in (self._w_x, self._w_h, self._b)]
-        initial = self.initial_state(tf.shape(inputs)[1])
+        num_lanes = inputs.shape[1] or tf.shape(inputs)[1]
+        initial = self.initial_state(num_lanes)
+        if _are_zeros(initial):
+            initial = ()
         outputs, hidden, cell = _unroll(inputs, weights, state, initial, reset, static)
         outputs.set_shape([*inputs.shape[:2], self.hidden_size])
         return outputs, snt.LSTMState(hidden, cell)
@@ -128,10 +131,12 @@ def _unroll(inputs, weights, state, initial, reset, static):
     if not static:  # All steps of a loop are alike.
         later = tf.shape(inputs)[0] - tf.shape(reset)[0]
         reset = tf.pad(reset, [[0, later], [0, 0]])
-    # 0 at the resets; absent, it is no operand. Products, as a selection costs thrice.
-    live: tuple[tf.Tensor, ...] = ()  # [R, 1, N]
+    # 0 at the resets; absent, it is no operand. Products, as a selection costs thrice,
+    # of whole states, as a broadcast in each step costs a tenth more.
+    live: tuple[tf.Tensor, ...] = ()  # [R, H, N]
     if reset.shape[0] != 0:
         live = (1.0 - tf.cast(reset[:, tf.newaxis], inputs.dtype),)
+        live = (tf.tile(live[0], [1, weights[1].shape[1], 1]),)
 
     @tf.custom_gradient
     def run(inputs, w_x, w_h, b, *states):
@@ -143,8 +148,10 @@ def _unroll(inputs, weights, state, initial, reset, static):
             projected, *resets = now
             hidden, cell = carry[:2]
             if resets:
-                live, first_hidden, first_cell = resets
-                hidden, cell = live * hidden + first_hidden, live * cell + first_cell
+                live, *initial = resets
+                hidden, cell = live * hidden, live * cell
+                if initial:
+                    hidden, cell = hidden + initial[0], cell + initial[1]
             return _forward(projected + tf.matmul(w_h, hidden), cell)
 
         gates = tf.tile(tf.zeros_like(hidden), [3, 1])
@@ -159,7 +166,10 @@ def _unroll(inputs, weights, state, initial, reset, static):
                 for first, x in ((hidden, hiddens), (cell, cells))
             ]
             if live:
-                before = [_reset(live[0], *x) for x in zip(initial, before)]
+                before = [
+                    _reset(live[0], x, *initial[i : i + 1])
+                    for i, x in enumerate(before)
+                ]
             back = _transposed(w_h)  # [H, 4 H]
             d_raw, d_cells, live_keep = _backward(
                 (_turned(d_outputs), tf.transpose(d_hidden), tf.transpose(d_cell)),
@@ -169,6 +179,7 @@ def _unroll(inputs, weights, state, initial, reset, static):
                 static,
             )
             d_states = _state_gradients(live, d_raw, d_cells, (gates, live_keep), back)
+            d_states = d_states[: len(states)]
             return *_input_gradients(inputs, before[0], w_x, d_raw), *d_states
 
         last = tf.transpose(hiddens[-1]), tf.transpose(cells[-1])
@@ -213,8 +224,8 @@ def _state_gradients(live, d_raw, d_cells, keeps, back):
     _, keep, _ = tf.split(gates, 3, axis=1)
     at_start, d_initial = d_raw[:, 0], [tf.zeros_like(d_cells[0])] * 2
     for x in live:
-        steps, resets = tf.shape(x)[0], 1.0 - x
-        at_start *= x[0]
+        steps, resets = tf.shape(x)[0], 1.0 - x[:, :1]
+        at_start *= x[0, :1]
         at_resets = d_raw[:, :steps] * tf.transpose(resets, [1, 0, 2])
         d_initial = [
             tf.matmul(back, tf.reduce_sum(at_resets, axis=1)),
@@ -224,10 +235,27 @@ def _state_gradients(live, d_raw, d_cells, keeps, back):
     return [tf.transpose(x) for x in (*d_start, *d_initial)]
 
 
-def _reset(live, initial, states):
-    """Returns the states [T, H, N], at the resets of the first R steps the initial."""
+def _reset(live, states, initial=None):
+    """Returns the states [T, H, N], at the resets of the first R steps the initial.
+
+    That is 0 but at the resets; None if it is 0 there too.
+    """
     steps = tf.shape(live)[0]
-    return tf.concat([live * states[:steps] + initial, states[steps:]], axis=0)
+    first = live * states[:steps]
+    if initial is not None:
+        first += initial
+    return tf.concat([first, states[steps:]], axis=0)
+
+
+def _are_zeros(states):
+    """Returns whether they are known to be, as a graph is made.
+
+    Without a graph a variable's value is known too, but may change.
+    """
+    if tf.executing_eagerly():
+        return False
+    values = [tf.get_static_value(x) for x in states]
+    return all(x is not None and not x.any() for x in values)
 
 
 def _transposed(matrix):

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import sonnet as snt
 import tensorflow as tf
 
 from repertory.components import types
-from repertory.components.networks import normalization, observations
-
-Activation = Callable[[tf.Tensor], tf.Tensor]
+from repertory.components.networks import linear, normalization, observations
 
 
 class MLP(snt.Module):
@@ -19,14 +17,12 @@ class MLP(snt.Module):
     def __init__(
         self,
         layer_sizes: Sequence[int],
-        activation: Activation = tf.nn.relu,
+        activation: linear.Activation = tf.nn.relu,
         activate_final: bool = True,
         name: str | None = None,
     ):
         super().__init__(name=name)
-        self._layers = snt.nets.MLP(
-            layer_sizes, activation=activation, activate_final=activate_final
-        )
+        self._layers = linear.Layers(layer_sizes, activation, activate_final)
 
     def __call__(self, observation: types.Nest) -> tf.Tensor:
         return self._layers(observations.flatten_observation(observation))
@@ -87,7 +83,7 @@ class ImpalaShallowTorso(snt.Module):
                 snt.Conv2D(32, 4, 2, padding='VALID'),
                 tf.nn.relu,
                 snt.Flatten(),
-                snt.Linear(output_size),
+                linear.Linear(output_size),
                 tf.nn.relu,
             ]
         )
@@ -118,7 +114,7 @@ class ImpalaResNetTorso(snt.Module):
             for c in channels
         ]
         self._output = snt.Sequential(
-            [tf.nn.relu, snt.Flatten(), snt.Linear(output_size), tf.nn.relu]
+            [tf.nn.relu, snt.Flatten(), linear.Linear(output_size), tf.nn.relu]
         )
 
     def __call__(self, observation: tf.Tensor) -> tf.Tensor:
@@ -187,11 +183,9 @@ class LayerNormMLP(snt.Module):
     def __init__(self, layer_sizes: Sequence[int], name: str | None = None):
         super().__init__(name=name)
         init = snt.initializers.VarianceScaling(0.333, 'fan_out', 'uniform')
-        self._first = snt.Linear(layer_sizes[0], w_init=init)
+        self._first = linear.Linear(layer_sizes[0], w_init=init)
         self._norm = normalization.LayerNorm()
-        self._rest = snt.nets.MLP(
-            layer_sizes[1:], w_init=init, activation=tf.nn.elu, activate_final=True
-        )
+        self._rest = linear.Layers(layer_sizes[1:], tf.nn.elu, w_init=init)
 
     def __call__(self, inputs: types.Nest) -> tf.Tensor:
         flat = observations.flatten_observation(inputs)
@@ -208,7 +202,7 @@ class LateActionMLP(snt.Module):
     def __init__(
         self,
         layer_sizes: Sequence[int],
-        activation: Activation = tf.nn.relu,
+        activation: linear.Activation = tf.nn.relu,
         name: str | None = None,
     ):
         """Makes the torso.

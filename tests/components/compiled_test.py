@@ -113,6 +113,8 @@ def test_graphs_without_convolutions_are_small():
     convolution(tf.zeros([1, 4, 4, 2]))
     assert compiled.is_small(linear.variables)
     assert not compiled.is_small([*linear.variables, *convolution.variables])
+    assert compiled.is_small(linear.variables, max_size=6)  # Weights [2, 3].
+    assert not compiled.is_small(linear.variables, max_size=5)
 
 
 @pytest.mark.parametrize('begun', [False, True])

@@ -1,0 +1,77 @@
+"""Fully connected layers whose bias and activation are part of the product."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import sonnet as snt
+import tensorflow as tf
+
+Activation = Callable[[tf.Tensor], tf.Tensor]
+
+
+class Linear(snt.Module):
+    """x W + b, for features [N, F].
+
+    Sonnet's adds the bias by `tf.add`. By `tf.nn.bias_add` TensorFlow makes product,
+    bias and activation one operation, where it optimizes a graph: ReLU and ELU are
+    then for free.
+    """
+
+    def __init__(
+        self,
+        output_size: int,
+        w_init: snt.initializers.Initializer | None = None,
+        name: str | None = None,
+    ):
+        """Makes the layer.
+
+        Args:
+            output_size: G.
+            w_init: of W [F, G]; None for a truncated normal distribution of standard
+                deviation F^-1/2. b begins as zeros.
+            name: of the module.
+        """
+        super().__init__(name=name)
+        self._output_size = output_size
+        self._w_init = w_init
+
+    def __call__(self, x: tf.Tensor) -> tf.Tensor:
+        """Returns [N, G]."""
+        self._create(x.shape[-1])
+        return tf.nn.bias_add(tf.matmul(x, self._w), self._b)
+
+    @snt.once
+    def _create(self, input_size: int) -> None:
+        init = self._w_init or snt.initializers.TruncatedNormal(stddev=input_size**-0.5)
+        shape = [input_size, self._output_size]
+        self._w = tf.Variable(init(shape, tf.float32), name='w')
+        self._b = tf.Variable(tf.zeros(shape[1:]), name='b')
+
+
+class Layers(snt.Module):
+    """Linear layers, an activation between them and, unless told, after the last."""
+
+    def __init__(
+        self,
+        layer_sizes: Sequence[int],
+        activation: Activation = tf.nn.relu,
+        activate_final: bool = True,
+        w_init: snt.initializers.Initializer | None = None,
+        name: str | None = None,
+    ):
+        super().__init__(name=name)
+        self._layers = [
+            Linear(size, w_init, name=f'linear_{i}')
+            for i, size in enumerate(layer_sizes)
+        ]
+        self._activation = activation
+        self._activate_final = activate_final
+
+    def __call__(self, x: tf.Tensor) -> tf.Tensor:
+        """Takes features [N, F]."""
+        for layer in self._layers[:-1]:
+            x = self._activation(layer(x))
+        for layer in self._layers[-1:]:  # There may be none.
+            x = self._activation(layer(x)) if self._activate_final else layer(x)
+        return x
