@@ -16,7 +16,7 @@ import tensorflow as tf
 from benchmarks import timing
 from benchmarks.own import parts
 from repertory.components import core, specs
-from repertory.replay import server
+from repertory.replay import prefetching, server
 
 
 class _Learning:
@@ -62,8 +62,10 @@ def learn(args: argparse.Namespace) -> None:
             sample = next(iter(dataset))
             dataset = tf.data.Dataset.from_tensors(sample).repeat().prefetch(1)
         target = it.builder.make_networks(it.spec)
+        # As a learner's process takes them.
+        samples = stack.enter_context(prefetching.Prefetcher(dataset, parts.wait))
         learner = it.builder.make_learner(
-            it.networks, target, it.spec, iter(dataset), addresses
+            it.networks, target, it.spec, samples, addresses
         )
         stack.enter_context(contextlib.closing(learner))
 
@@ -80,10 +82,10 @@ def sample(args: argparse.Namespace) -> None:
     with contextlib.ExitStack() as stack:
         it = _Learning(args, stack)
         num_batches = it.dataset.element_spec.info.key.shape[0]
-        iterator = iter(it.dataset)
+        samples = stack.enter_context(prefetching.Prefetcher(it.dataset, parts.wait))
 
         def step() -> int:
-            next(iterator)
+            next(samples)
             return num_batches
 
         timing.report(timing.measure(args, step))
