@@ -37,13 +37,25 @@ class Linear(snt.Module):
         self._w_init = w_init
 
     def __call__(self, x: tf.Tensor) -> tf.Tensor:
-        """Returns [N, G]."""
+        """Returns [N, G].
+
+        Raises:
+            ValueError: if x is not float32 with at least two axes, the last one known.
+        """
+        x = tf.convert_to_tensor(x)
+        if x.shape.rank in (None, 0, 1) or x.shape[-1] is None or x.dtype != tf.float32:
+            raise ValueError(
+                'x must be float32 [N, F] with a known F, got '
+                f'{x.dtype.name}{x.shape}; cast it, or flatten it first.'
+            )
         self._create(x.shape[-1])
         return tf.nn.bias_add(tf.matmul(x, self._w), self._b)
 
     @snt.once
     def _create(self, input_size: int) -> None:
-        init = self._w_init or snt.initializers.TruncatedNormal(stddev=input_size**-0.5)
+        init = self._w_init
+        if init is None:
+            init = snt.initializers.TruncatedNormal(stddev=input_size**-0.5)
         shape = [input_size, self._output_size]
         self._w = tf.Variable(init(shape, tf.float32), name='w')
         self._b = tf.Variable(tf.zeros(shape[1:]), name='b')

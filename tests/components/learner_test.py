@@ -9,7 +9,7 @@ import sonnet as snt
 import tensorflow as tf
 import tree
 
-from repertory.components import learner, optimizers, types
+from repertory.components import compiled, learner, optimizers, types
 
 
 class Written(list):
@@ -83,6 +83,15 @@ def make_learner(
         **kwargs,
     )
     return made, online, target
+
+
+@pytest.mark.parametrize('max_size, as_branch', [(2, True), (1, False)])
+def test_wide_layers_leave_the_branch_for_onednn(monkeypatch, max_size, as_branch):
+    monkeypatch.setattr(compiled, 'WIDE', max_size)
+    made, *_ = make_learner(batches(1, 2))  # Of weights [2, 1].
+    made.step()
+    has_gpu = bool(tf.config.list_logical_devices('GPU'))
+    assert made._step._as_branch == (as_branch and not has_gpu)
 
 
 def test_several_updates_a_call_equal_single_ones():

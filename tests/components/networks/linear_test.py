@@ -39,6 +39,23 @@ def test_a_layer_keeps_the_scale_of_its_inputs_or_is_made_as_told():
     np.testing.assert_array_equal(made(tf.ones([1, 2])), [[6.0, 6.0]])
 
 
+@pytest.mark.parametrize(
+    'x', [tf.zeros([3]), tf.zeros([]), tf.zeros([2, 3], tf.float64), np.zeros([2, 3])]
+)
+def test_what_is_no_batch_of_float32_features_is_refused(x):
+    layer = linear.Linear(4)
+    with pytest.raises(ValueError, match=r'x must be float32 \[N, F\].* got float'):
+        layer(x)
+    assert layer(np.zeros([2, 5], np.float32)).shape == (2, 4)  # Nothing was made.
+
+
+def test_an_unknown_number_of_features_is_refused():
+    layer = linear.Linear(4)
+    function = tf.function(layer, input_signature=[tf.TensorSpec([None, None])])
+    with pytest.raises(ValueError, match=r'a known F, got float32\(None, None\)'):
+        function.get_concrete_function()
+
+
 @pytest.mark.parametrize('activate_final', [True, False])
 @pytest.mark.parametrize('x', [1.0, -1.0])
 def test_layers_have_an_activation_between_them(activate_final, x):

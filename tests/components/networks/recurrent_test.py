@@ -123,17 +123,39 @@ def test_a_short_reset_is_as_one_that_is_nowhere_later(core, data, static, lengt
         np.testing.assert_allclose(got, want, rtol=1e-5, atol=2e-6)
 
 
-def test_a_trainable_initial_state_learns_only_where_lanes_are_reset(data):
+@pytest.mark.parametrize('graph', [False, True])
+def test_a_trainable_initial_state_learns_only_where_lanes_are_reset(data, graph):
     inputs, state, reset = data
     core = recurrent.LSTM(H, trainable_initial_state=True)
-    for mask, moved in ((tf.zeros_like(reset), False), (reset, True)):
+    core.unroll(inputs, state, reset)  # Makes the variables.
+    variables = [v for v in core.trainable_variables if v.shape == [H]]
+    assert len(variables) == 2
+
+    def gradients(mask):
         with tf.GradientTape() as tape:
             outputs, _ = core.unroll(inputs, state, mask)
             loss = tf.reduce_sum(outputs)
-        variables = [v for v in core.trainable_variables if v.shape == [H]]
-        assert len(variables) == 2
-        for gradient in tape.gradient(loss, variables):
+        return tape.gradient(loss, variables)
+
+    if graph:
+        gradients = tf.function(gradients)
+    for mask, moved in ((tf.zeros_like(reset), False), (reset, True)):
+        for gradient in gradients(mask):
             assert (np.abs(gradient).max() > 0) == moved
+
+
+def test_zeros_known_as_the_initial_state_are_not_added(data):
+    inputs, state, reset = data
+
+    def num_operations(core):
+        core.step(tf.zeros([N, F]), core.initial_state(N))
+        function = tf.function(lambda: core.unroll(inputs, state, reset))
+        return len(function.get_concrete_function().graph.get_operations())
+
+    # At least two sums a step.
+    assert (
+        num_operations(recurrent.LSTM(H)) < num_operations(cores.HalfState(H)) - 2 * T
+    )
 
 
 def test_a_short_reset_leaves_later_steps_alone(core, data):
