@@ -82,8 +82,8 @@ class Layers(snt.Module):
 
     def __call__(self, x: tf.Tensor) -> tf.Tensor:
         """Takes features [N, F]."""
-        for layer in self._layers[:-1]:
-            x = self._activation(layer(x))
-        for layer in self._layers[-1:]:  # There may be none.
-            x = self._activation(layer(x)) if self._activate_final else layer(x)
+        for i, layer in enumerate(self._layers, start=1):
+            x = layer(x)
+            if i < len(self._layers) or self._activate_final:
+                x = self._activation(x)
         return x

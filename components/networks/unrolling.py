@@ -34,8 +34,8 @@ def unroll(inputs, weights, state, initial, reset, static):
     # of whole states, as a broadcast in each step costs a tenth more.
     live: tuple[tf.Tensor, ...] = ()  # [R, H, N]
     if reset.shape[0] != 0:
-        live = (1.0 - tf.cast(reset[:, tf.newaxis], inputs.dtype),)
-        live = (tf.tile(live[0], [1, weights[1].shape[1], 1]),)
+        wide = tf.tile(reset[:, tf.newaxis], [1, weights[1].shape[1], 1])
+        live = (1.0 - tf.cast(wide, inputs.dtype),)
 
     @tf.custom_gradient
     def run(inputs, w_x, w_h, b, *states):
