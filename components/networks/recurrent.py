@@ -7,6 +7,10 @@ import tensorflow as tf
 
 from repertory.components.networks import unrolling
 
+# Features. With as many, and several lanes, oneDNN's product of rank 3 takes 0.6 of the
+# time of that of rank 2; with fewer it takes up to 1.4 times as long, with one lane 1.7.
+_MANY = 2048
+
 
 class LSTM(snt.Module):
     """An LSTM core with forget gates; the forget gate's bias starts at 1.
@@ -44,7 +48,7 @@ class LSTM(snt.Module):
         """Returns the output [N, H] for inputs [N, F], and the next state."""
         self._create(inputs.shape[-1])
         hidden, cell = (tf.transpose(x) for x in state)
-        raw = tf.matmul(self._w_x, tf.transpose(inputs)) + self._b[:, tf.newaxis]
+        raw = _product(self._w_x, tf.transpose(inputs)) + self._b[:, tf.newaxis]
         hidden, cell, *_ = unrolling.forward(raw + tf.matmul(self._w_h, hidden), cell)
         hidden = tf.transpose(hidden)
         return hidden, snt.LSTMState(hidden, tf.transpose(cell))
@@ -110,6 +114,13 @@ class LSTM(snt.Module):
         # Gates in this order: input, forget, output, candidate.
         bias = tf.concat([tf.zeros([size]), tf.ones([size]), tf.zeros([2 * size])], 0)
         self._b = tf.Variable(bias, name='b')
+
+
+def _product(w, columns):
+    """Returns w times the columns."""
+    if w.shape[1] < _MANY or columns.shape[1] == 1:
+        return tf.matmul(w, columns)
+    return tf.matmul(w[tf.newaxis], columns[tf.newaxis])[0]
 
 
 def _are_zeros(states):

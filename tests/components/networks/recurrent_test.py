@@ -144,6 +144,19 @@ def test_a_trainable_initial_state_learns_only_where_lanes_are_reset(data, graph
             assert (np.abs(gradient).max() > 0) == moved
 
 
+@pytest.mark.parametrize('lanes', [1, 3])
+def test_a_step_of_many_features_is_that_of_an_unroll(lanes):
+    core = recurrent.LSTM(8)
+    random = np.random.default_rng(0)
+    inputs = tf.constant(random.normal(size=[lanes, 2500]), tf.float32)
+    state = core.initial_state(lanes)
+    no_reset = tf.zeros([0, lanes], tf.bool)
+    outputs, last = core.unroll(inputs[tf.newaxis], state, no_reset)
+    output, after = tf.function(core.step)(inputs, state)
+    np.testing.assert_allclose(output, outputs[0], atol=1e-5)
+    np.testing.assert_allclose(after.cell, last.cell, atol=1e-5)
+
+
 def test_zeros_known_as_the_initial_state_are_not_added(data):
     inputs, state, reset = data
 
