@@ -7,8 +7,8 @@ import tensorflow as tf
 
 from repertory.components.networks import unrolling
 
-# Features. With as many, and several lanes, oneDNN's product of rank 3 takes 0.6 of the
-# time of that of rank 2; with fewer it takes up to 1.4 times as long, with one lane 1.7.
+# Features. Of as many, and several lanes, oneDNN's product of rank 3 takes 0.6 of the
+# time of that of rank 2; of fewer up to 1.4 times as long, and with one lane 1.7.
 _MANY = 2048
 
 
