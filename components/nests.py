@@ -66,13 +66,15 @@ def _builder(structure: types.Nest) -> Callable[[Iterator], Any]:
         def build_dict(leaves: Iterator) -> dict:
             return {name: build(leaves) for name, build in zip(names, values)}
 
-        if not isinstance(structure, collections.OrderedDict):
-            return build_dict
+        is_ordered = isinstance(structure, collections.OrderedDict)
+        container = collections.OrderedDict if is_ordered else dict
         order = list(structure)
+        if container is dict and order == names:
+            return build_dict
 
         def build_ordered(leaves: Iterator) -> dict:
             values = build_dict(leaves)
-            return collections.OrderedDict((name, values[name]) for name in order)
+            return container((name, values[name]) for name in order)
 
         return build_ordered
     parts = [_builder(part) for part in structure]

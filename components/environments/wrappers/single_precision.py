@@ -22,12 +22,16 @@ class SinglePrecision(base.EnvironmentWrapper):
     whatever the environment returns (float64, int, bool), so that each step of an
     episode has the same dtypes. Observations given as Python scalars become arrays.
 
+    Attributes:
+        inner: the environment that is wrapped.
+
     Raises:
         TypeError: if a step is no `dm_env.TimeStep`.
     """
 
     def __init__(self, environment: dm_env.Environment):
         super().__init__(environment)
+        self.inner = environment
         inner = specs_lib.make_environment_spec(environment)
         inner_observations, inner_actions = inner.observations, inner.actions
         self._observation_spec = tree.map_structure(single, inner_observations)
@@ -68,11 +72,7 @@ class SinglePrecision(base.EnvironmentWrapper):
         return self._discount_spec
 
     def _cast(self, timestep: dm_env.TimeStep) -> dm_env.TimeStep:
-        if not isinstance(timestep, dm_env.TimeStep):
-            raise TypeError(
-                f'the environment must return a dm_env.TimeStep, got {timestep!r}; '
-                'one of gymnasium is wrapped by wrappers.gymnasium.'
-            )
+        check_step(timestep)
         step_type, reward, discount, observation = timestep
         if (
             self._single_array
@@ -87,12 +87,12 @@ class SinglePrecision(base.EnvironmentWrapper):
             observation = self._cast_nest(observation)
         if reward is not None:
             reward = (
-                _scalar(reward)
+                scalar(reward)
                 if self._scalar_reward
                 else np.asarray(reward, np.float32)
             )
         if discount is not None:
-            discount = _scalar(discount)
+            discount = scalar(discount)
         return dm_env.TimeStep(step_type, reward, discount, observation)
 
     def _cast_nest(self, observation: types.Nest) -> types.Nest:
@@ -109,6 +109,19 @@ def wrap(environment: dm_env.Environment) -> dm_env.Environment:
     if isinstance(environment, SinglePrecision):
         return environment
     return SinglePrecision(environment)
+
+
+def check_step(timestep: Any) -> None:
+    """Refuses what is no step of an environment.
+
+    Raises:
+        TypeError: if it is none.
+    """
+    if not isinstance(timestep, dm_env.TimeStep):
+        raise TypeError(
+            f'the environment must return a dm_env.TimeStep, got {timestep!r}; one of '
+            'gymnasium is wrapped by wrappers.gymnasium.'
+        )
 
 
 def single(spec: specs.Array) -> specs.Array:
@@ -134,7 +147,7 @@ def _is_double(spec: specs.Array) -> bool:
     return spec.dtype == np.float64
 
 
-def _scalar(value: Any) -> Any:
+def scalar(value: Any) -> Any:
     """Returns a number as float32; else the value, which the lanes refuse by name."""
     if type(value) is float:
         return np.float32(value)

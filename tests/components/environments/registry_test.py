@@ -62,6 +62,20 @@ def test_made_environments_conform_in_single_precision(name):
     assert all(leaf.dtype != np.float64 for leaf in tree.flatten(every))
 
 
+def test_a_control_task_is_the_stock_one_but_for_its_sky():
+    suite = pytest.importorskip('dm_control.suite')
+    made = make('control:cartpole:swingup', seed=3)
+    stock = suite.load('cartpole', 'swingup', task_kwargs={'random': 3})
+    sky, stock_sky = (one.physics.model.tex_width[0] for one in (made, stock))
+    assert sky < stock_sky / 10
+    steps = [(made.reset(), stock.reset())]
+    steps += [(made.step(a), stock.step(a)) for a in np.linspace(-1, 1, 20)[:, None]]
+    for ours, theirs in steps:
+        assert ours.reward == (theirs.reward and np.float32(theirs.reward))
+        same = tree.map_structure(np.float32, theirs.observation)
+        np.testing.assert_equal(ours.observation, same)
+
+
 @pytest.mark.parametrize('name', NAMES)
 def test_seeds_repeat_and_differ(name):
     first, same, other = (play(name, seed) for seed in (3, 3, 4))
