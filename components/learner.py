@@ -110,7 +110,10 @@ class SGDLearner(core.Learner):
         return self._num_steps
 
     def step(self) -> dict[str, float]:
-        """Takes one [K, B, ...] sample, does K learner steps; returns mean metrics.
+        """Takes one [K, B, ...] sample and does K learner steps.
+
+        Returns:
+            The metrics, averaged over the K steps.
 
         Raises:
             FloatingPointError: if a loss, a gradient or a priority is not finite; of
@@ -235,9 +238,7 @@ class SGDLearner(core.Learner):
         arrays = [tf.TensorArray(tf.float32, num_steps) for _ in range(2)]
 
         def body(k, priorities, metrics):
-            # Indexed by `x[k]` each takes four operations more.
-            sample = tree.map_structure(lambda x: tf.gather(x, k), samples)
-            new = self._one_step(sample)
+            new = self._one_step(tree.map_structure(lambda x: x[k], samples))
             return k + 1, priorities.write(k, new[0]), metrics.write(k, new[1])
 
         _, priorities, metrics = tf.while_loop(

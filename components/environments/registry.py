@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import threading
 import urllib.parse
 import warnings
 from collections.abc import Callable, Iterable
@@ -199,11 +200,12 @@ def _make_control(name: str, seed: int):
     if (domain, task) not in suite.ALL_TASKS:
         raise ValueError(_unknown('name', f'control:{name}', _control_names()))
     assets, sky = suite.common.ASSETS, './common/skybox.xml'
-    original, assets[sky] = assets[sky], _SKY
-    try:
-        return suite.load(domain, task, task_kwargs={'random': seed})
-    finally:
-        assets[sky] = original
+    with _loading:
+        original, assets[sky] = assets[sky], _SKY
+        try:
+            return suite.load(domain, task, task_kwargs={'random': seed})
+        finally:
+            assets[sky] = original
 
 
 def _make_bsuite(name: str, seed: int):
@@ -220,7 +222,9 @@ def _make_bsuite(name: str, seed: int):
     return load(**arguments)
 
 
-# dm_control's sky has stars, and keeps 11 MB and takes 60 ms in each environment.
+# dm_control's sky has stars, keeps 11 MB and takes 60 ms in each environment. This one
+# has none; `fish` keeps its own.
+_loading = threading.Lock()  # While the one stands in the other's place.
 _SKY = (
     b'<mujoco><asset><texture name="skybox" type="skybox" builtin="gradient" '
     b'rgb1=".4 .6 .8" rgb2="0 0 0" width="64" height="64"/></asset></mujoco>'

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -16,15 +17,15 @@ from repertory.components.environments.wrappers import single_precision
 
 # Of rewards and discounts; None becomes NaN. What is of another type is cast by itself.
 _NUMBERS = {float, int, np.float32, np.float64, type(None)}
-_ALREADY_SINGLE = (np.float32, np.float64)  # The dtype, and that of the spec.
 _FIRST, _LAST = int(dm_env.StepType.FIRST), int(dm_env.StepType.LAST)
 
 
 class SerialVectorEnvironment(core.VectorEnvironment):
     """Steps environments one after another.
 
-    Each is put in single precision where it is not. What they return is checked
-    against their specs, and for NaN and infinity, at every step.
+    What they return is put in single precision where it is not, and checked against
+    their specs, and for NaN and infinity, at every step. It is copied when all have
+    stepped: an array must not be shared with another lane.
 
     Args:
         environments: one a lane, all with the same specs; closed by `close`.
@@ -41,15 +42,14 @@ class SerialVectorEnvironment(core.VectorEnvironment):
     def __init__(self, environments: Sequence[dm_env.Environment], first_lane: int = 0):
         if not environments:
             raise ValueError('environments must hold one at least, got none.')
-        wrapped = [single_precision.wrap(one) for one in environments]
-        # All are cast at once: one by one it takes a tenth of dm_control's step.
-        self._environments = [one.inner for one in wrapped]
+        self._environments = [single_precision.wrap(one) for one in environments]
         self._first_lane = first_lane
         self.num_lanes = len(environments)
-        self.spec = specs.make_environment_spec(wrapped[0])
-        inner = specs.make_environment_spec(self._environments[0])
-        self._check_specs(inner)
-        self._leaf_specs = tree.flatten(inner.observations)
+        self.spec = specs.make_environment_spec(self._environments[0])
+        self._check_specs()
+        inner = self._unwrap()
+        self._leaf_specs = tree.flatten(self.spec.observations)
+        self._leaf_dtypes = [leaf.dtype for leaf in tree.flatten(inner.observations)]
         paths = [path for path, _ in tree.flatten_with_path(self.spec.observations)]
         self._names = [field_name('observation', path) for path in paths]
         self._unflatten = nests.unflattener(self.spec.observations)
@@ -177,9 +177,9 @@ class SerialVectorEnvironment(core.VectorEnvironment):
         self._check_finite(name, column)
         return column
 
-    def _scalar(self, name: str, lane: int, value: Any) -> float | np.float32 | None:
+    def _scalar(self, name: str, lane: int, value: Any) -> np.float32:
         cast = single_precision.scalar(value)
-        if type(cast) not in _NUMBERS:
+        if not isinstance(cast, np.float32):
             raise ValueError(
                 f'{name} of lane {self._first_lane + lane} must be a number, got '
                 f'{value!r} at step {self._num_steps}.'
@@ -188,39 +188,31 @@ class SerialVectorEnvironment(core.VectorEnvironment):
 
     def _stack(self, observations: list[types.Nest]) -> types.Nest:
         if self._single_observation:
-            return self._stack_leaf(self._leaf_specs[0], self._names[0], observations)
+            return self._stack_leaf(0, observations)
         lanes = [tree.flatten(observation) for observation in observations]
         if not self._structure_checked or {*map(len, lanes)} != {len(self._names)}:
             for lane, observation in enumerate(observations):
                 self._check_structure(lane, observation)
             self._structure_checked = True
-        return self._unflatten(
-            [
-                self._stack_leaf(spec, name, column)
-                for spec, name, column in zip(
-                    self._leaf_specs, self._names, zip(*lanes)
-                )
-            ]
-        )
+        columns = map(self._stack_leaf, itertools.count(), zip(*lanes))
+        return self._unflatten(list(columns))
 
-    def _stack_leaf(self, spec, name: str, leaves: Sequence[Any]) -> np.ndarray:
+    def _stack_leaf(self, i: int, leaves: Sequence[Any]) -> np.ndarray:
+        name, spec, given = self._names[i], self._leaf_specs[i], self._leaf_dtypes[i]
         shape, dtype = spec.shape, spec.dtype
         stacked = np.empty((self.num_lanes, *shape), dtype)
         for lane, leaf in enumerate(leaves):
-            if type(leaf) is not np.ndarray:
-                leaf = np.asarray(leaf, getattr(leaf, 'dtype', dtype))
-            if leaf.shape != shape or leaf.dtype != dtype:
-                # Of a lane that already is in single precision.
-                if leaf.shape != shape or (leaf.dtype, dtype) != _ALREADY_SINGLE:
-                    raise ValueError(
-                        f'{name} of lane {self._first_lane + lane} must be '
-                        f'{_describe(spec)} as its spec says, got {_describe(leaf)} at '
-                        f'step {self._num_steps}.'
-                    )
+            if not isinstance(leaf, np.ndarray):
+                is_numpy = isinstance(leaf, np.generic)
+                leaf = np.asarray(leaf, leaf.dtype if is_numpy else given)
+            if leaf.shape != shape or (leaf.dtype != given and leaf.dtype != dtype):
+                raise ValueError(
+                    f'{name} of lane {self._first_lane + lane} must be '
+                    f'{np.dtype(given).name}{list(shape)} as its spec says, got '
+                    f'{_describe(leaf)} at step {self._num_steps}.'
+                )
             stacked[lane] = leaf
         if dtype.kind == 'f':
-            if dtype == np.float64:
-                stacked = stacked.astype(np.float32)
             self._check_finite(name, stacked)
         return stacked
 
@@ -248,21 +240,38 @@ class SerialVectorEnvironment(core.VectorEnvironment):
                 f'{tree.map_structure(_describe, observation)}.'
             ) from error
 
-    def _check_specs(self, first: specs.EnvironmentSpec) -> None:
-        if first.rewards.shape != ():
+    def _unwrap(self) -> specs.EnvironmentSpec:
+        """Returns a lane's specs without single precision, which this class then does.
+
+        To cast lane by lane takes a tenth of a step of dm_control. It stays so where
+        lanes have not all the same dtypes.
+        """
+        inner = [single_precision.unwrap(one) for one in self._environments]
+        inner_specs = [specs.make_environment_spec(one) for one in inner]
+        dtypes = [
+            [leaf.dtype for leaf in tree.flatten((spec.observations, spec.actions))]
+            for spec in inner_specs
+        ]
+        if any(other != dtypes[0] for other in dtypes):
+            return self.spec
+        self._environments = inner
+        return inner_specs[0]
+
+    def _check_specs(self) -> None:
+        if self.spec.rewards.shape != ():
             raise ValueError(
-                f'reward_spec must be a scalar, got shape {first.rewards.shape}; '
+                f'reward_spec must be a scalar, got shape {self.spec.rewards.shape}; '
                 'wrap the environment so that it returns one number.'
             )
         for lane, one in enumerate(self._environments[1:], 1):
             other = specs.make_environment_spec(one)
             if (other.observations, other.actions) != (
-                first.observations,
-                first.actions,
+                self.spec.observations,
+                self.spec.actions,
             ):
                 raise ValueError(
                     'environments must all have the same specs, got '
-                    f'{other} in lane {self._first_lane + lane} and {first} in '
+                    f'{other} in lane {self._first_lane + lane} and {self.spec} in '
                     f'lane {self._first_lane}.'
                 )
 
@@ -273,4 +282,6 @@ def field_name(root: str, path: tuple) -> str:
 
 
 def _describe(leaf) -> str:
+    if not hasattr(leaf, 'dtype'):
+        leaf = np.asarray(leaf)
     return f'{np.dtype(leaf.dtype).name}{list(leaf.shape)}'

@@ -17,6 +17,7 @@ def test_an_unflattener_does_what_tree_does():
     for leaves in ([1, 2, 3, 4, 5, 6], [6, 5, 4, 3, 2, 1]):
         assert unflatten(leaves) == tree.unflatten_as(structure, leaves)
     assert type(unflatten(leaves)[0]) is types.TimeStep
+    assert list(unflatten(leaves)[0][1]) == ['b', 'a']
     assert type(unflatten(leaves)[1]) is collections.OrderedDict
     mapping = types_lib.MappingProxyType({'b': 0, 'a': (0, 0)})
     rebuilt = nests.unflattener((mapping, 0))([1, 2, 3, 4])

@@ -22,16 +22,12 @@ class SinglePrecision(base.EnvironmentWrapper):
     whatever the environment returns (float64, int, bool), so that each step of an
     episode has the same dtypes. Observations given as Python scalars become arrays.
 
-    Attributes:
-        inner: the environment that is wrapped.
-
     Raises:
         TypeError: if a step is no `dm_env.TimeStep`.
     """
 
     def __init__(self, environment: dm_env.Environment):
         super().__init__(environment)
-        self.inner = environment
         inner = specs_lib.make_environment_spec(environment)
         inner_observations, inner_actions = inner.observations, inner.actions
         self._observation_spec = tree.map_structure(single, inner_observations)
@@ -109,6 +105,13 @@ def wrap(environment: dm_env.Environment) -> dm_env.Environment:
     if isinstance(environment, SinglePrecision):
         return environment
     return SinglePrecision(environment)
+
+
+def unwrap(environment: dm_env.Environment) -> dm_env.Environment:
+    """Returns what is in a `SinglePrecision`; another one, or a subclass, as it is."""
+    if type(environment) is SinglePrecision:
+        return environment._environment
+    return environment
 
 
 def check_step(timestep: Any) -> None:

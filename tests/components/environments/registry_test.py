@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from concurrent import futures
 
 import numpy as np
 import pytest
@@ -74,6 +75,16 @@ def test_a_control_task_is_the_stock_one_but_for_its_sky():
         assert ours.reward == (theirs.reward and np.float32(theirs.reward))
         same = tree.map_structure(np.float32, theirs.observation)
         np.testing.assert_equal(ours.observation, same)
+
+
+def test_dm_controls_own_sky_stays():
+    suite = pytest.importorskip('dm_control.suite')
+    before = dict(suite.common.ASSETS)
+    with futures.ThreadPoolExecutor(4) as threads:
+        list(threads.map(make, ['control:cartpole:swingup'] * 8))
+    with pytest.raises(TypeError):
+        registry.make_environment('control:cartpole:swingup', seed={})
+    assert before == suite.common.ASSETS
 
 
 @pytest.mark.parametrize('name', NAMES)

@@ -220,30 +220,6 @@ def test_an_observation_that_changes_its_structure_is_refused():
         lanes.step(action)
 
 
-class Double(fakes.ScriptedEnvironment):
-    """Its observation's spec says float64."""
-
-    def __init__(self, observation):
-        super().__init__([(1, 1)], False)
-        self.observation = observation
-
-    def observation_spec(self):
-        return dm_specs.Array((2,), np.float64, 'observation')
-
-    def _tag(self):
-        return self.observation
-
-
-def test_a_double_that_comes_as_a_float_is_taken():
-    given = [np.array([1, 0.1], dtype) for dtype in (np.float64, np.float32)]
-    lanes = vector.SerialVectorEnvironment([Double(one) for one in given])
-    observation = lanes.reset().observation
-    assert observation.dtype == lanes.spec.observations.dtype == np.float32
-    np.testing.assert_array_equal(observation, np.float32([[1, 0.1]] * 2))
-    with pytest.raises(ValueError, match=r'must be float64\[2\].*got int64\[2\]'):
-        vector.SerialVectorEnvironment([Double(np.ones(2, np.int64))]).reset()
-
-
 def test_lanes_of_different_specs_are_refused():
     with pytest.raises(ValueError, match='environments must all have the same specs'):
         vector.SerialVectorEnvironment([catch.Catch(0), catch.Catch(0, columns=6)])

@@ -145,14 +145,22 @@ def test_a_trainable_initial_state_learns_only_where_lanes_are_reset(data, graph
 
 
 @pytest.mark.parametrize('lanes', [1, 3])
-def test_a_step_of_many_features_is_that_of_an_unroll(lanes):
+@pytest.mark.parametrize('known', [True, False])
+def test_a_step_of_many_features_is_that_of_an_unroll(lanes, known):
     core = recurrent.LSTM(8)
     random = np.random.default_rng(0)
-    inputs = tf.constant(random.normal(size=[lanes, 2500]), tf.float32)
-    state = core.initial_state(lanes)
+    # So small that no gate saturates.
+    inputs = tf.constant(0.02 * random.normal(size=[lanes, 2500]), tf.float32)
+    hidden, cell = tf.constant(random.normal(size=[2, lanes, 8]), tf.float32)
     no_reset = tf.zeros([0, lanes], tf.bool)
-    outputs, last = core.unroll(inputs[tf.newaxis], state, no_reset)
-    output, after = tf.function(core.step)(inputs, state)
+    outputs, last = core.unroll(inputs[tf.newaxis], (hidden, cell), no_reset)
+    specs = [
+        tf.TensorSpec([lanes if known else None, *x.shape[1:]])
+        for x in (inputs, hidden, cell)
+    ]
+    step = tf.function(lambda x, *state: core.step(x, state), input_signature=specs)
+    output, after = step(inputs, hidden, cell)
+    assert np.abs(output).max() < 0.9
     np.testing.assert_allclose(output, outputs[0], atol=1e-5)
     np.testing.assert_allclose(after.cell, last.cell, atol=1e-5)
 
