@@ -224,11 +224,11 @@ def _make_bsuite(name: str, seed: int):
 
 # dm_control's sky has stars, keeps 11 MB and takes 60 ms in each environment. This one
 # has none; `fish` keeps its own.
-_loading = threading.Lock()  # While the one stands in the other's place.
 _SKY = (
     b'<mujoco><asset><texture name="skybox" type="skybox" builtin="gradient" '
     b'rgb1=".4 .6 .8" rgb2="0 0 0" width="64" height="64"/></asset></mujoco>'
 )
+_loading = threading.Lock()  # While this one stands in the other's place.
 _BUILT_IN = ('catch', 'memory_chain')
 _EXAMPLES = (
     'gym:CartPole-v1',

@@ -66,7 +66,7 @@ class Scalars(fakes.ScriptedEnvironment):
 
 
 def test_scalars_of_python_are_taken():
-    lanes = vector.SerialVectorEnvironment([Scalars([(1, 1)], False)] * 2)
+    lanes = vector.SerialVectorEnvironment([Scalars([(1, 1)], False) for _ in range(2)])
     observation = lanes.reset().observation
     assert observation['count'].tolist() == [3, 3]
     assert observation['share'].tolist() == [0.5, 0.5]
