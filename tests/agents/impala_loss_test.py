@@ -122,8 +122,9 @@ def test_the_loss_is_the_papers_summed_over_steps_and_unrolls(changes):
     made = builder.Builder(agent).make_networks(impala_fakes.SPEC)
     sample = random_sample(STEP_TYPES, discounts=DISCOUNTS.astype(np.float32))
     actual = loss.vtrace_loss(made, made, sample, agent)
+    # The steps' losses, of about 1 each, may cancel in their sum.
     np.testing.assert_allclose(
-        actual.loss, transcribed_loss(made, sample, agent), rtol=1e-5
+        actual.loss, transcribed_loss(made, sample, agent), rtol=1e-5, atol=1e-5
     )
 
 
