@@ -8,11 +8,10 @@ from __future__ import annotations
 import argparse
 
 import launchpad as lp
-import tensorflow as tf
-
 from repertory.agents import apex_dqn
 from repertory.components import actor, core, environment_loop, policies
 from repertory.launch import control, experiment, launcher, program, run_folder, wiring
+import tensorflow as tf
 
 NUMBER = 2_000  # Transitions; sampling begins when the replay has so many.
 

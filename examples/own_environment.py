@@ -10,9 +10,8 @@ import pathlib
 import tempfile
 
 import dm_env
-import numpy as np
 from dm_env import specs
-
+import numpy as np
 from repertory.agents import apex_dqn
 from repertory.launch import experiment, exported, local
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 
 import launchpad as lp
-
 from repertory.agents import apex_dqn
 from repertory.launch import control, experiment, launcher, program, run_folder
 
