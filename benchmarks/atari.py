@@ -44,6 +44,8 @@ def resident_bytes(nodes) -> dict[str, int]:
     """Returns the resident memory of each node, its children's included."""
     found = {}
     for node in nodes:
+        if node.pid is None:  # Not forked yet.
+            continue
         try:
             process = psutil.Process(node.pid)
             family = [process, *process.children(recursive=True)]

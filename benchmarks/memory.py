@@ -1,5 +1,8 @@
 """Bytes of replay that an item takes, and the megabytes of an actor's process.
 
+An actor's process is measured twice: in a run on one machine, where it is forked from a
+server that has imported TensorFlow, and as a fresh interpreter, as it is on Ray.
+
 Bytes are those by which the process with the table grows while it is filled from a
 quarter of its items on, so they have in them what Reverb keeps beside the data and what
 its compression saves. The frames are random: compression saves nothing of them. An item
@@ -12,6 +15,7 @@ import argparse
 
 from benchmarks import growth, harness
 
+_UNIT = 'MB resident'
 # Agent, options, items.
 _TABLES = {
     'apex_dqn': (['--agent', 'apex_dqn'], 100_000),
@@ -41,6 +45,18 @@ def run(args: argparse.Namespace) -> list[dict]:
                 options += harness.timing_flags(args, pair)
                 return side.run('act', options, args.seconds)['peak_megabytes']
 
-        name = f'memory_actor_{harness.agent_name(args, agent)}'
-        rows.append(growth.measure(args, name, 'MB resident', act))
+        name = harness.agent_name(args, agent)
+        rows.append(growth.measure(args, f'memory_actor_{name}', _UNIT, act))
+        if not args.frames:
+            rows.append(_forked_actor(args, agent, name))
     return rows
+
+
+def _forked_actor(args: argparse.Namespace, agent: str, name: str) -> dict:
+    side = harness.own_side('memory', harness.agent_flags(args, agent))
+
+    def remember(pair: int) -> float:
+        options = ['--seconds', str(args.seconds), '--seed', str(args.seed + pair)]
+        return side.run('remember', options, args.seconds)['resident_megabytes']
+
+    return growth.measure(args, f'memory_actor_forked_{name}', _UNIT, remember)

@@ -232,7 +232,7 @@ class SGDLearner(core.Learner):
         return compiled.Compiled(self._steps_of_call, [sample_spec], small)
 
     def _steps_of_call(self, samples: types.Sample) -> tuple[tf.Tensor, tf.Tensor]:
-        num_steps = samples.info.key.shape[0]
+        num_steps = samples.info.key.shape[0]  # In one call: each costs 0.3 ms.
         if num_steps == 1:
             return self._one_step(tree.map_structure(lambda x: x[0], samples))
         arrays = [tf.TensorArray(tf.float32, num_steps) for _ in range(2)]

@@ -70,6 +70,16 @@ def test_the_version_is_the_installed_one():
     assert repertory.__version__ == importlib.metadata.version('repertory')
 
 
+def test_a_clone_beside_a_script_is_the_whole_package(tmp_path):
+    (tmp_path / 'repertory').symlink_to(ROOT)
+    code = 'import repertory; print(repertory.load_policy, repertory.__file__)'
+    command = [sys.executable, '-c', f'{code}; from repertory.components import core']
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith('<function load_policy')
+    assert done.stdout.strip().endswith('/repertory/repertory/__init__.py')
+
+
 @pytest.mark.parametrize(
     ('imports', 'setting', 'warns'),
     [

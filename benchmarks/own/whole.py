@@ -22,7 +22,7 @@ _AGENTS = {
     ('apex_dqn', 'cartpole'): apex_dqn.CARTPOLE,
     ('impala', 'catch'): impala.Config(),
 }
-_RATES_AFTER_SECONDS = 5.0  # Of the first row: by then all is compiled.
+_RATES_AFTER_SECONDS = 1.0  # Of the first row, which comes once all is compiled.
 
 
 class _Rows(core.Logger):

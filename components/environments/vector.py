@@ -53,6 +53,7 @@ class SerialVectorEnvironment(core.VectorEnvironment):
         paths = [path for path, _ in tree.flatten_with_path(self.spec.observations)]
         self._names = [field_name('observation', path) for path in paths]
         self._unflatten = nests.unflattener(self.spec.observations)
+        self._unflatten_action = nests.unflattener(self.spec.actions)
         self._single_observation = isinstance(self.spec.observations, dm_specs.Array)
         self._single_action = isinstance(self.spec.actions, dm_specs.Array)
         self._action_shapes = [
@@ -111,7 +112,7 @@ class SerialVectorEnvironment(core.VectorEnvironment):
             for leaf, dtype in zip(leaves, self._inner_dtypes)
         ]
         return [
-            tree.unflatten_as(self.spec.actions, [leaf[lane] for leaf in leaves])
+            self._unflatten_action([leaf[lane] for leaf in leaves])
             for lane in range(self.num_lanes)
         ]
 

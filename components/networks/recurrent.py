@@ -8,7 +8,7 @@ import tensorflow as tf
 from repertory.components.networks import unrolling
 
 # Features. With as many and several lanes, oneDNN's product of rank 3 takes 0.6 of the
-# time of its product of rank 2; with 1,024 1.4 times as long, with one lane 1.7.
+# time of its product of rank 2; with 1,024 1.3 times as long, with one lane 1.7.
 _MANY = 2048
 
 

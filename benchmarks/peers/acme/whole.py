@@ -75,6 +75,7 @@ def main() -> None:
             'reached_at': reached,
             'actor_steps': steps,
             'environment_steps_per_second': steps / seconds,
+            'learner_steps_per_second': int(agent._learner._num_steps) / seconds,
         }
     )
 
