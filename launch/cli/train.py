@@ -72,8 +72,13 @@ def main(arguments: Sequence[str]) -> int:
     _print_last_lines(folder)
     if end.failure:
         print(end.failure, file=stderr, flush=True)
-    if end.stuck:
-        os._exit(end.code)  # Else C++ aborts the process, for its threads.
+    if end.stuck or shared:
+        # C++ aborts a process for threads that still run; and datasets' destructors
+        # wait up to ten seconds for a replay server that is gone, as in a node.
+        logging.shutdown()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(end.code)
     return end.code
 
 

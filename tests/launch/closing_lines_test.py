@@ -2,6 +2,7 @@
 
 import json
 import shlex
+import subprocess
 import sys
 
 import pytest
@@ -83,3 +84,23 @@ def test_a_path_with_a_space_can_be_pasted(installed, tmp_path, capsys, monkeypa
 def test_without_the_script_the_module_is_run(installed, capsys):
     (installed / 'repertory').unlink()
     assert 'evaluate: .venv/bin/python -m repertory eval runs' in lines('runs', capsys)
+
+
+_ENDING = """
+import atexit, sys
+from repertory.launch.cli import train
+atexit.register(print, 'destructors')
+train._run_here = train._run_program = lambda *_: train._End(143, 'has failed')
+sys.exit(train.main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize('launch', ['threads', 'sync', 'processes'])
+def test_after_its_last_line_a_run_in_this_process_ends_at_once(tmp_path, launch):
+    flags = f'apex-dqn --env catch --run-dir run --launch {launch}'.split()
+    command = [sys.executable, '-c', _ENDING, *flags]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 143 and done.stderr == 'has failed\n'
+    assert 'logs:     run/logs\n' in done.stdout
+    # A destructor may wait for a replay server that is gone; processes have none here.
+    assert ('destructors' in done.stdout) == (launch == 'processes')
