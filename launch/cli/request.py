@@ -44,13 +44,13 @@ def parse(arguments: Sequence[str]) -> Request:
     """
     arguments = list(arguments)
     # What the other flags' defaults depend on comes first.
-    resume, others = _take(arguments, '--resume')
+    resume, others = take(arguments, '--resume')
     if resume is not None:
         return _resume(pathlib.Path(resume), others)
     agent, *arguments = arguments or ['none']
     names.check_agent(agent)
     presets = names.presets(agent)
-    preset, _ = _take(arguments, '--preset')
+    preset, _ = take(arguments, '--preset')
     if preset is not None and preset not in presets:
         raise ValueError(f'preset must be one of {", ".join(presets)}, got {preset!r}.')
     config = presets[preset or 'default']
@@ -73,7 +73,7 @@ def parse(arguments: Sequence[str]) -> Request:
     return request
 
 
-def _take(arguments: list[str], flag: str) -> tuple[str | None, list[str]]:
+def take(arguments: Sequence[str], flag: str) -> tuple[str | None, list[str]]:
     """Returns the value of `flag`, None where it is absent, and the other arguments."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument(flag, dest='value')

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import itertools
+import json
 import math
 import pathlib
 import random
@@ -12,6 +13,7 @@ from typing import Annotated
 
 import tyro
 
+from repertory.launch import experiment, records, run_folder
 from repertory.launch.cli import calling, names, request, trials
 
 _Values = tyro.conf.UseAppendAction[tuple[tuple[str, ...], ...]]
@@ -26,7 +28,8 @@ def sweep(
     output: Annotated[pathlib.Path, tyro.conf.arg(aliases=['-o'])] = pathlib.Path(
         'sweep'
     ),
-) -> tuple[list[trials.Trial], int, pathlib.Path]:
+    resume: bool = False,
+) -> tuple[list[trials.Trial], int, pathlib.Path, bool]:
     """Trains with several settings and seeds; ends with a table and a picture.
 
     Args:
@@ -37,6 +40,8 @@ def sweep(
         samples: draws so many settings at random; by default all combinations.
         parallel: runs at once.
         output: a new folder for the runs, sweep.csv and sweep.png.
+        resume: goes on in `output` with the runs that are missing, were interrupted or
+            failed; the other arguments must be those of before.
     """
     names.check_agent(agent)
     choices = {}
@@ -71,7 +76,7 @@ def sweep(
         raise ValueError('seeds and samples must give a run at least, got none.')
     if parallel < 1:
         raise ValueError(f'parallel must be >= 1, got {parallel}.')
-    return made, parallel, output
+    return made, parallel, output, resume
 
 
 def _draw(draw: random.Random, values: Sequence[str]) -> str:
@@ -91,8 +96,19 @@ def _draw(draw: random.Random, values: Sequence[str]) -> str:
     return str(round(drawn)) if low.isdigit() and high.isdigit() else f'{drawn:.4g}'
 
 
+def _check_same(trial: trials.Trial, asked: experiment.ExperimentConfig) -> None:
+    """Refuses to go on with another experiment than the run was begun with."""
+    before = json.loads(run_folder.RunFolder(trial.run_dir).config.read_text())
+    now = json.loads(json.dumps(records.encode(asked)))
+    for name, (old, new) in records.differences(before, now).items():
+        raise ValueError(
+            f'{name} must be {old!r} to resume {trial.run_dir}, as it was begun, got '
+            f'{new!r}; use the old value, or another --output.'
+        )
+
+
 def main(arguments: Sequence[str]) -> int:
-    (made, parallel, output), flags = calling.call(
+    (made, parallel, output, resume), flags = calling.call(
         sweep,
         'repertory sweep',
         arguments,
@@ -107,9 +123,12 @@ def main(arguments: Sequence[str]) -> int:
     for trial in made:  # A wrong flag is found before the first run.
         asked = request.parse(trial.arguments(flags))
         asked.experiment.agent.check_spec(asked.experiment.environment_spec())
-    if output.exists() and any(output.iterdir()):
+        if resume and trial.started:
+            _check_same(trial, asked.experiment)
+    if not resume and output.exists() and any(output.iterdir()):
         raise FileExistsError(
-            f'output must be a new or empty folder, got {output}, which is not empty.'
+            f'output must be a new or empty folder, got {output}, which is not empty; '
+            'name another, or go on with what is in it by --resume.'
         )
     output.mkdir(parents=True, exist_ok=True)
     return trials.run_all(made, flags, parallel, output)

@@ -19,9 +19,13 @@ import rich.console
 import rich.table
 
 from repertory.launch import curves as curves_lib
-from repertory.launch import plots, run_folder
+from repertory.launch import plots, progress, run_folder
+from repertory.launch.cli import request
 
 _POLL_SECONDS = 0.2
+_SIGNALS = signal.SIGINT, signal.SIGTERM
+# After a clean stop; or one before the run handled signals.
+_INTERRUPTED = {code for n in _SIGNALS for code in (128 + n, -n)}
 
 
 @dataclasses.dataclass(frozen=True, eq=False)  # Each is a key of its own.
@@ -45,6 +49,20 @@ class Trial:
         seed, run_dir = str(self.seed), str(self.run_dir)
         return [self.agent, *flags, *own, '--seed', seed, '--run-dir', run_dir]
 
+    @property
+    def started(self) -> bool:
+        return run_folder.RunFolder(self.run_dir).run.is_file()
+
+    @property
+    def finished(self) -> bool:
+        """Whether it has run to its end; not if it failed or was interrupted."""
+        status = progress.read(run_folder.RunFolder(self.run_dir).status)
+        if not status or status['phase'] != 'exit' or status['failure']:
+            return False
+        # One interrupted in its last evaluation has no steps left to go on with.
+        spent = progress.Budget(**status['budget']).spent(status['counts'])
+        return bool(spent) or not status['hurry']
+
 
 def folder_name(setting: Mapping[str, str], seed: int) -> str:
     """Returns the name of a trial's folder."""
@@ -60,13 +78,17 @@ def run_all(
 ) -> int:
     """Runs all, `parallel` at once; writes sweep.csv and sweep.png, prints a table.
 
-    Ctrl-C and SIGTERM stop the runs cleanly; what they reached is shown.
+    Those that have finished before are left as they are, those that have begun are
+    resumed. Ctrl-C and SIGTERM stop the runs cleanly, to be resumed.
 
     Returns:
         0; 1 if a run failed; 128 + n after a signal.
     """
-    waiting, running = list(trials), dict[Trial, subprocess.Popen]()
-    codes: dict[Trial, int] = {}
+    codes = {trial: 0 for trial in trials if trial.finished}
+    if codes:
+        print(f'{len(codes)} of {len(trials)}: finished before', flush=True)
+    waiting = [trial for trial in trials if trial not in codes]
+    running: dict[Trial, subprocess.Popen] = {}
     received: list[int] = []
 
     def handle(number, frame):
@@ -76,7 +98,7 @@ def run_all(
         for process in running.values():
             process.send_signal(signal.SIGTERM)
 
-    before = {n: signal.signal(n, handle) for n in (signal.SIGINT, signal.SIGTERM)}
+    before = {n: signal.signal(n, handle) for n in _SIGNALS}
     try:
         while waiting or running:
             while waiting and len(running) < parallel:
@@ -96,7 +118,13 @@ def run_all(
             process.send_signal(signal.SIGTERM)
         for number, handler in before.items():
             signal.signal(number, handler)
-    _summarize(codes, output)
+    _summarize({trial: codes[trial] for trial in trials if trial in codes}, output)
+    unfinished = len(trials) - sum(not code for code in codes.values())
+    if unfinished:
+        print(
+            f'resume:  the same command with --resume goes on with the {unfinished} of '
+            f'{len(trials)} runs that are not finished'
+        )
     if received:
         return 128 + received[0]
     return 1 if any(codes.values()) else 0
@@ -104,9 +132,14 @@ def run_all(
 
 def _start(trial: Trial, flags: Sequence[str]) -> subprocess.Popen:
     trial.run_dir.parent.mkdir(parents=True, exist_ok=True)
-    with open(_log(trial), 'w') as log:
+    arguments = trial.arguments(flags)
+    if trial.started:  # It knows its settings, but not how it was launched.
+        launch, _ = request.take(flags, '--launch')
+        arguments = ['--resume', str(trial.run_dir)]
+        arguments += [] if launch is None else ['--launch', launch]
+    with open(_log(trial), 'a') as log:
         return subprocess.Popen(
-            [sys.executable, '-m', 'repertory', 'train', *trial.arguments(flags)],
+            [sys.executable, '-m', 'repertory', 'train', *arguments],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
@@ -122,9 +155,17 @@ def _log(trial: Trial) -> pathlib.Path:
 def _report(trial: Trial, code: int, number: int, of: int) -> None:
     found = result(trial)
     text = f'return {found["final"]:.4g}' if found else 'no evaluation'
-    if code:
+    if _state(code) == 'interrupted':
+        text += ', interrupted'
+    elif code:
         text += f', failed with exit code {code}: see {_log(trial)}'
     print(f'{number} of {of}: {trial.run_dir.name}: {text}', flush=True)
+
+
+def _state(code: int) -> str:
+    if code in _INTERRUPTED:
+        return 'interrupted'
+    return 'failed' if code else 'finished'
 
 
 def result(trial: Trial) -> dict[str, Any]:
@@ -147,13 +188,16 @@ def _summarize(codes: Mapping[Trial, int], output: pathlib.Path) -> None:
     with open(output / 'sweep.csv', 'w', newline='', encoding='utf-8') as file:
         fields = list(dict.fromkeys(name for t in codes for name in t.setting))
         names = ['final', 'best', 'actor_steps', 'seconds']
-        writer = csv.DictWriter(file, [*fields, 'seed', *names, 'exit_code', 'run_dir'])
+        ends = 'state', 'exit_code', 'run_dir'
+        writer = csv.DictWriter(file, [*fields, 'seed', *names, *ends])
         writer.writeheader()
         for trial, code in codes.items():
-            ends = {'exit_code': code, 'run_dir': trial.run_dir}
-            row = {**trial.setting, 'seed': trial.seed, **found[trial], **ends}
-            writer.writerow(row)
-    table = rich.table.Table('setting', 'seeds', 'final return', 'best', 'seconds')
+            values = _state(code), code, trial.run_dir
+            row = {**trial.setting, 'seed': trial.seed, **found[trial]}
+            writer.writerow({**row, **dict(zip(ends, values))})
+    # The means and the picture are of whole runs.
+    found = {trial: {} if codes[trial] else one for trial, one in found.items()}
+    table = rich.table.Table('setting', 'finished', 'final return', 'best', 'seconds')
     groups: dict[str, list[Trial]] = {}
     for trial in codes:
         groups.setdefault(trial.label, []).append(trial)

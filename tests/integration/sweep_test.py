@@ -1,6 +1,7 @@
 """A whole sweep, and one that is stopped."""
 
 import csv
+import json
 import signal
 import subprocess
 import sys
@@ -40,6 +41,7 @@ def test_a_sweep_ends_with_a_table_and_a_picture(tmp_path):
     )
     assert again.returncode == 2
     assert 'output must be a new or empty folder' in again.stderr
+    assert '--resume' in again.stderr
 
 
 @pytest.mark.slow
@@ -62,5 +64,42 @@ def test_a_sweep_that_is_stopped_saves_its_runs(tmp_path):
     output, _ = process.communicate(timeout=100)
     assert process.returncode == 128 + signal.SIGTERM
     assert 'n_step 1' in output
+    assert ', interrupted' in output and 'failed' not in output
+    assert '--resume goes on with the 2 of 2 runs' in output
     assert list((run_dir / 'checkpoints').iterdir())
     assert not (tmp_path / 's' / 'n_step_3-seed_0').exists()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+def test_a_sweep_that_was_stopped_goes_on(tmp_path):
+    flags = '--vary n_step 1 3 --max-actor-steps 600 -o s'.split()
+    command = [sys.executable, *_COMMAND, *flags]
+    process = subprocess.Popen(command, cwd=tmp_path)
+    first = tmp_path / 's' / 'n_step_1-seed_0'
+    end = time.monotonic() + 100
+    while not (first / 'run.json').exists():
+        assert time.monotonic() < end and process.poll() is None
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(100) == 130
+    other = subprocess.run(
+        [*command, '--resume', '--batch-size', '8'],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert 'agent.batch_size must be 64' in other.stderr
+    for finished in ('', '2 of 2: finished before'):
+        again = subprocess.run(
+            [*command, '--resume'], cwd=tmp_path, capture_output=True, text=True
+        )
+        assert again.returncode == 0, again.stderr + again.stdout
+        assert finished in again.stdout
+    with open(tmp_path / 's' / 'sweep.csv', newline='') as file:
+        rows = list(csv.DictReader(file))
+    assert [(row['n_step'], row['state']) for row in rows] == [
+        ('1', 'finished'),
+        ('3', 'finished'),
+    ]
+    assert len(json.loads((first / 'run.json').read_text())['starts']) == 2
