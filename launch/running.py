@@ -74,6 +74,7 @@ class Run:
         self._requests: list[str] = []
         self._killed = self._forced = self._finishing = False
         self._signal = 0
+        self._starting: set[str] = set()  # Roles, as the run was asked to stop.
         self.at_once = False
         self.left: list[str] = []
         self._terminate_at = self._kill_at = float('inf')
@@ -205,7 +206,11 @@ class Run:
             if node.name == COORDINATOR:
                 # The others end by themselves, but for who knows no coordinator.
                 for other in self._nodes:
-                    other.terminate()
+                    # Who has not begun has nothing to close, and may wait long for
+                    # others that have gone.
+                    begins = other.roles and self._starting.issuperset(other.roles)
+                    if not (begins and other.kill()):
+                        other.terminate()
                 hurry = outcome or self._signal
                 self._give(_NOTICE_SECONDS if hurry else _ENDING_SECONDS)
 
@@ -219,7 +224,9 @@ class Run:
         with self._lock:
             requests, self._requests = self._requests, []
         if requests and self._terminate_at == float('inf'):
-            if not self._call('request_stop', requests[0]):
+            status = self._call('status')
+            self._starting = set(status['starting']) if status else set()
+            if not (status and self._call('request_stop', requests[0])):
                 self._terminate_at = time.monotonic()
 
     def _call(self, method: str, *arguments: str) -> Any:

@@ -63,8 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         return fail(str(error))
     except KeyboardInterrupt as error:
-        if said := str(error):
-            print(f'repertory: {said}', file=sys.stderr)
+        print(f'repertory: {str(error) or "interrupted."}', file=sys.stderr)
         return 130
 
 

@@ -39,14 +39,7 @@ def main(arguments: Sequence[str]) -> int:
     asked = request.parse(arguments)
     if asked.launch == 'threads':
         checks.check_threads(asked.topology)
-    folder = run_folder.open_folder(
-        asked.experiment,
-        asked.topology,
-        asked.run_dir,
-        resume=asked.resume,
-        one_thread=asked.launch == 'sync',
-        allow_changes=asked.allow_changes,
-    )
+    folder, received = _open_folder(asked)
     print(f'run folder: {_relative(folder.path)}', flush=True)
     _print_replay_memory(asked)
     if asked.resume:
@@ -67,8 +60,21 @@ def main(arguments: Sequence[str]) -> int:
     # Processes have logs of their own.
     shared = asked.launch in ('threads', 'sync')
     stderr = sys.stderr  # A thread that does not stop leaves another in its place.
-    with _errors_to(folder.logs / 'nodes.log') if shared else contextlib.nullcontext():
-        end = run(asked, folder, title)
+    try:
+        # The run takes signals itself, once it waits.
+        with (
+            signals.handled(_stop_early),
+            _errors_to(folder.logs / 'nodes.log')
+            if shared
+            else contextlib.nullcontext(),
+        ):
+            if received:
+                _stop_early(received[0])
+            end = run(asked, folder, title)
+    except _StoppedEarly as error:
+        end = _End(128 + error.args[0])
+    if end.code > 128 and not folder.checkpoints.exists():
+        print('interrupted before anything was saved; it begins anew where resumed.')
     _print_last_lines(folder)
     if end.failure:
         print(end.failure, file=stderr, flush=True)
@@ -80,6 +86,24 @@ def main(arguments: Sequence[str]) -> int:
         sys.stderr.flush()
         os._exit(end.code)
     return end.code
+
+
+def _open_folder(asked: request.Request) -> tuple[run_folder.RunFolder, list[int]]:
+    """Returns the run's folder, and the signals that came meanwhile.
+
+    Half a folder could neither be used nor resumed.
+    """
+    received: list[int] = []
+    with signals.handled(received.append):
+        folder = run_folder.open_folder(
+            asked.experiment,
+            asked.topology,
+            asked.run_dir,
+            resume=asked.resume,
+            one_thread=asked.launch == 'sync',
+            allow_changes=asked.allow_changes,
+        )
+    return folder, received
 
 
 def _print_replay_memory(asked: request.Request) -> None:
@@ -113,7 +137,7 @@ def _print_last_lines(folder: run_folder.RunFolder) -> None:
     command = _command()
     if folder.policy.exists():
         print(f'evaluate: {command} eval {path}')
-    if folder.checkpoints.exists():
+    if folder.run.exists():
         print(f'resume:   {command} train --resume {path}{_more(folder)}')
     if folder.csv.exists():
         print(f'plot:     {command} plot {path}')
@@ -145,6 +169,14 @@ def _relative(path: pathlib.Path) -> str:
     if path.is_relative_to(pathlib.Path.cwd()):
         path = path.relative_to(pathlib.Path.cwd())
     return shlex.quote(str(path))
+
+
+class _StoppedEarly(BaseException):
+    """By the signal of that number, before the run took signals itself."""
+
+
+def _stop_early(number: int) -> None:
+    raise _StoppedEarly(number)
 
 
 class _End(NamedTuple):

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from repertory.launch import run_folder
-from repertory.launch.cli import train
+from repertory.launch.cli import request, train
 
 
 @pytest.fixture
@@ -42,7 +42,8 @@ def test_a_run_at_the_end_of_its_budget_is_resumed_with_a_larger_one(
     installed, tmp_path, capsys
 ):
     folder = run_folder.RunFolder(tmp_path / 'runs')
-    folder.checkpoints.mkdir(parents=True)
+    folder.path.mkdir()
+    folder.run.touch()
     budget = {'actor_steps': 2_000_000, 'learner_steps': None, 'seconds': 60.0}
     status = {'budget': budget, 'reason': 'max_actor_steps of 2000000 reached'}
     folder.status.write_text(json.dumps(status))
@@ -88,7 +89,7 @@ def test_without_the_script_the_module_is_run(installed, capsys):
 
 _ENDING = """
 import atexit, sys
-from repertory.launch.cli import train
+from repertory.launch.cli import request, train
 atexit.register(print, 'destructors')
 train._run_here = train._run_program = lambda *_: train._End(143, 'has failed')
 sys.exit(train.main(sys.argv[1:]))
@@ -104,3 +105,32 @@ def test_after_its_last_line_a_run_in_this_process_ends_at_once(tmp_path, launch
     assert 'logs:     run/logs\n' in done.stdout
     # A destructor may wait for a replay server that is gone; processes have none here.
     assert ('destructors' in done.stdout) == (launch == 'processes')
+
+
+_EARLY = """
+import os, signal, sys
+from repertory.launch import run_folder
+from repertory.launch.cli import request, train
+
+def interrupt(*_, **__):
+    os.kill(os.getpid(), signal.SIGTERM)
+
+if sys.argv[1] == 'opening':
+    whole = run_folder.provenance.describe_start
+    run_folder.provenance.describe_start = lambda *a: [interrupt(), whole(*a)][1]
+else:
+    train._run_program = interrupt
+sys.exit(train.main(sys.argv[2:]))
+"""
+
+
+@pytest.mark.parametrize('moment', ['opening', 'starting'])
+def test_an_interruption_before_the_start_leaves_what_can_be_resumed(tmp_path, moment):
+    flags = [moment, *'apex-dqn --env catch --run-dir run'.split()]
+    command = [sys.executable, '-c', _EARLY, *flags]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (143, '')
+    assert 'interrupted before anything was saved' in done.stdout
+    assert ' train --resume run\n' in done.stdout
+    asked = request.parse(['--resume', str(tmp_path / 'run')])
+    assert asked.experiment.environment == 'catch'
