@@ -7,13 +7,13 @@ import dataclasses
 
 from benchmarks import harness
 
-_TASKS = {'catch': 'apex_dqn', 'cartpole_swingup': 'd4pg'}
+_TASKS = {'catch': ('catch', 'apex_dqn'), 'cartpole': ('cartpole_swingup', 'd4pg')}
 
 
 def run(args: argparse.Namespace) -> list[dict]:
     """Compares lanes in lockstep with what they are made of."""
     rows = []
-    for task, agent in _TASKS.items():
+    for task, agent in map(_TASKS.__getitem__, args.task):
         flags = ['--agent', agent, '--lanes', str(args.lanes)]
         lanes = harness.own_side('environment', flags)
         bare = dataclasses.replace(lanes, name='one bare environment')

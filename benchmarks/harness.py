@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import ctypes
 import dataclasses
 import json
 import os
+import signal
 import statistics
 import subprocess
 import sys
@@ -24,12 +26,39 @@ DEFAULTS = {'units': 64, 'lanes': 16, 'items': 1_000, 'updates_per_call': 4}
 _START_SECONDS = 300.0
 
 
+_LIBC = ctypes.CDLL(None)
+_PR_SET_PDEATHSIG = 1
+
+
+def die_with_parent() -> None:
+    """Has the kernel kill this process with the thread that started it.
+
+    In a child before its program, since a peer's has nothing of this package.
+    """
+    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
 def peer_python(name: str) -> str:
-    """Returns the Python of a peer's environment, which is made if it is absent."""
-    subprocess.run(
-        ['sh', str(records.ROOT / 'benchmarks' / 'peers' / name / 'setup_peer.sh')],
-        check=True,
-    )
+    """Returns the Python of a peer's environment, which is made if it is absent.
+
+    Raises:
+        RuntimeError: if it cannot be made, with the last line of the attempt.
+    """
+    script = records.ROOT / 'benchmarks' / 'peers' / name / 'setup_peer.sh'
+    said = ['nothing was said']
+    with subprocess.Popen(
+        ['sh', str(script)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        preexec_fn=die_with_parent,
+    ) as setup:
+        assert setup.stdout is not None
+        for line in setup.stdout:
+            print(line, end='', flush=True)
+            said += [line.strip()] if line.strip() else []
+    if setup.returncode:
+        raise RuntimeError(f'{PEERS[name]} could not be made by {script}: {said[-1]}')
     return str(records.ROOT / 'build' / f'peer-{name}' / 'bin' / 'python')
 
 
@@ -66,6 +95,7 @@ class Side:
                 stdout=subprocess.PIPE,
                 stderr=errors,
                 text=True,
+                preexec_fn=die_with_parent,
             )
             try:
                 line = process.stdout.readline()
@@ -93,6 +123,7 @@ class Side:
             env=_environment(),
             capture_output=True,
             text=True,
+            preexec_fn=die_with_parent,
             timeout=_START_SECONDS + timeout_seconds,
         )
         if done.returncode:
