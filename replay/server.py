@@ -56,11 +56,7 @@ class ReplayServer:
             pathlib.Path(checkpoint_dir).glob('*/DONE')
         )
         if restore and not saved:
-            _LOGGER.warning(
-                'replay begins empty: there is no finished checkpoint in %s; what was '
-                'in it is lost, and min_size items have to be inserted anew.',
-                checkpoint_dir or 'any folder, since replay is not checkpointed',
-            )
+            _warn_of_empty(checkpoint_dir)
         if checkpoint_dir is not None:
             folder = pathlib.Path(checkpoint_dir)
             if not restore and saved:
@@ -147,6 +143,23 @@ class ReplayServer:
         if self._server is None:
             raise RuntimeError('the replay server has been stopped.')
         return self._server
+
+
+def _warn_of_empty(checkpoint_dir: str | os.PathLike | None) -> None:
+    """Says that there is nothing to restore; that it is lost only where it was."""
+    folder = None if checkpoint_dir is None else pathlib.Path(checkpoint_dir)
+    if folder is not None and not any(folder.glob('*')):
+        _LOGGER.warning(
+            'replay begins empty: nothing has been saved in %s yet; learning begins '
+            'when min_size items have been inserted.',
+            folder,
+        )
+        return
+    _LOGGER.warning(
+        'replay begins empty: there is no finished checkpoint in %s; what was in it is '
+        'lost, and min_size items have to be inserted anew.',
+        folder or 'any folder, since replay is not checkpointed',
+    )
 
 
 def checkpoint(address: str) -> str:

@@ -160,11 +160,20 @@ def test_checkpoint_brings_back_items_priorities_and_counts(serve, tmp_path):
     assert {s.info.key for s in sample(client, 3)} <= keys
 
 
+@pytest.mark.parametrize('exists', [True, False])
+def test_nothing_is_said_to_be_lost_where_nothing_was(serve, tmp_path, caplog, exists):
+    folder = tmp_path if exists else tmp_path / 'new'
+    serve(UNLIMITED, checkpoint_dir=folder, restore=True)
+    said = f'replay begins empty: nothing has been saved in {folder} yet'
+    assert said in caplog.text and 'lost' not in caplog.text
+
+
 @pytest.mark.parametrize('keeps', [True, False])
 def test_replay_that_has_nothing_to_restore_says_so(serve, tmp_path, caplog, keeps):
     folder = tmp_path if keeps else None
     serve(UNLIMITED, checkpoint_dir=folder)
     assert 'begins empty' not in caplog.text  # A new one is to be empty.
+    (tmp_path / 'cut short').mkdir()
     serve(UNLIMITED, checkpoint_dir=folder, restore=True)
     assert 'replay begins empty: there is no finished checkpoint in ' in caplog.text
     assert (str(tmp_path) if keeps else 'not checkpointed') in caplog.text
