@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import time
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -12,7 +14,9 @@ from repertory.components import checkpointing, collectives, core, joint_samples
 from repertory.launch import control as control_lib
 from repertory.launch import experiment as experiment_lib
 from repertory.launch import run_folder, workers
-from repertory.replay import prefetching, server
+from repertory.replay import info, prefetching, server
+
+_logger = logging.getLogger(__name__)
 
 _PUBLISH_SECONDS = 0.1
 _LOST_SECONDS = 10.0  # For the launcher to notice who is gone, and to say so.
@@ -116,7 +120,31 @@ class LearnerWorker(core.VariableSource):
                     f'can be resumed: {self._checkpointer.error}'
                 )
             self._save_policy()
+            self._warn_if_untrained()
         self._control.done()
+
+    def _warn_if_untrained(self) -> None:
+        """Says so where actors have acted and nothing was learned: all else looks well.
+
+        Replay is there still: it ends after the learner.
+        """
+        if self.learner.steps or not self._control.counts.get('actor_steps'):
+            return
+        held = []
+        with contextlib.suppress(ConnectionError):  # All that counts is saved.
+            held = [
+                f'{table.size} of min_replay_size {table.min_size}'
+                for address in self._replay_addresses
+                for table in info.table_statistics(address, timeout=2.0)
+                if table.size < table.min_size
+            ]
+        _logger.warning(
+            'nothing was learned: replay %s, so the policy is untrained; act for more '
+            'steps, or lower min_replay_size.',
+            f'holds {", ".join(held)} items'
+            if held
+            else 'gave no batch before the end',
+        )
 
     def run(self) -> None:
         try:

@@ -1,3 +1,5 @@
+import types
+
 import numpy as np
 import pytest
 
@@ -7,6 +9,7 @@ from repertory.launch import control as control_lib
 from repertory.launch import coordinator as coordinator_lib
 from repertory.launch import experiment as experiment_lib
 from repertory.launch import learner_worker, progress, run_folder
+from repertory.replay import info
 
 
 class Learner(core.Learner):
@@ -94,3 +97,27 @@ def test_a_learner_prepares_its_first_step_unless_the_run_ends(
     worker = make_worker(Learner(), coordinator, tmp_path)
     worker.run()
     assert worker.learner.calls == calls
+
+
+@pytest.mark.parametrize(
+    ('acted', 'learned', 'size', 'said'),
+    [
+        (288, 0, 288, 'nothing was learned: replay holds 288 of min_replay_size 500 i'),
+        (288, 0, 500, 'nothing was learned: replay gave no batch before the end'),
+        (288, 2, 288, ''),
+        (0, 0, 0, ''),  # As of demonstrations, or a run that was just looked at.
+    ],
+)
+def test_a_run_in_which_nothing_was_learned_says_so(
+    tmp_path, monkeypatch, caplog, acted, learned, size, said
+):
+    coordinator = coordinator_lib.Coordinator(progress.Budget(), ['learner'])
+    coordinator.restore({'actor_steps': acted})
+    worker = make_worker(Learner(learned), coordinator, tmp_path)
+    worker._replay_addresses, worker._save_replay = ['here'], False
+    table = types.SimpleNamespace(size=size, min_size=500)
+    monkeypatch.setattr(info, 'table_statistics', lambda *_, **__: [table])
+    coordinator.request_stop('a budget is spent')
+    worker.finish()
+    assert (said in caplog.text) if said else 'learned' not in caplog.text
+    worker.close()
