@@ -102,8 +102,9 @@ class ExperimentConfig:
     """Seconds of wall clock, those before a resume included; None: no limit."""
 
     target_return: float | None = None
-    """Ends the run when the mean returns of two evaluations in a row reach it: what has
-    just been learnt is at times lost again for a while; None: no target."""
+    """Ends the run when the mean returns of two evaluations in a row
+    reach it: what has just been learnt is at times lost again for a
+    while; None: no target."""
 
     evaluation_episodes: int = 20
     """Episodes of one evaluation."""
@@ -206,45 +207,49 @@ class Topology:
     """Environments that one actor steps in lockstep."""
 
     environments: Literal['serial', 'threads', 'processes'] = 'serial'
-    """Steps an actor's environments one by one, or together: those that mostly wait in
-    threads, those that compute for a millisecond or more in processes."""
+    """Steps an actor's environments one by one, or together: those that
+    mostly wait in threads, those that compute for a millisecond or
+    more in processes."""
 
     environment_workers: int | None = None
     """Such processes an actor; None: one a core."""
 
     replay_shards: int = 1
-    """Replay servers; actors are spread over them, the learner samples from all. Each
-    has the agent's tables, with sizes of its own."""
+    """Replay servers; actors are spread over them, the learner samples
+    from all. Each has the agent's tables, with sizes of its own."""
 
     replay: Literal['separate', 'learner'] = 'separate'
     """Replay in processes of its own, or in the learner's, which samples faster."""
 
     num_learners: int = 1
-    """Learners, a process each, that learn as one: each samples an equal share of a
-    batch, and all make the step of the joined gradient. For large networks."""
+    """Learners, a process each, that learn as one: each samples an equal
+    share of a batch, and all make the step of the joined gradient. For
+    large networks."""
 
     inference: Literal['local', 'central'] = 'local'
-    """Actors act by parameters of their own, or ask one server, which chooses for half
-    of them at once while the others step: for large networks, on a GPU."""
+    """Actors act by parameters of their own, or ask one server, which
+    chooses for half of them at once while the others step: for large
+    networks, on a GPU."""
 
     inference_timeout_seconds: float = 0.01
     """The longest that a batch of the server is waited for to fill."""
 
     variable_relays: int = 0
-    """Processes that pass the learner's parameters on to the actors, which are spread
-    over them: for many actors. None: each asks the learner."""
+    """Processes that pass the learner's parameters on to the actors,
+    which are spread over them: for many actors. None: each asks the
+    learner."""
 
     evaluators: int = 1
-    """Evaluators that run beside the actors; each plays evaluations of its own. Plots
-    and sweeps show their mean."""
+    """Evaluators that run beside the actors; each plays evaluations of
+    its own. Plots and sweeps show their mean."""
 
     gpu_groups: tuple[str, ...] = ('learner',)
     """Groups of nodes that may use a GPU; it is hidden from all others."""
 
     restart: tuple[str, ...] = ()
-    """Groups of processes that are started again when they fail; the failure of any
-    other ends the run. coordinator, replay, relay, learner, inference, actor,
-    evaluator."""
+    """Groups of processes that are started again when they fail; the
+    failure of any other ends the run. coordinator, replay, relay,
+    learner, inference, actor, evaluator."""
 
     restart_policy: restarts.RestartPolicy = restarts.RestartPolicy()
     """How often they are."""

@@ -12,13 +12,14 @@ class RayConfig:
     """A Ray cluster, and what the processes of each group need of it."""
 
     address: str | None = None
-    """Of the cluster, such as `auto` on one of its machines; None starts one on this
-    machine alone, on its loopback address."""
+    """Of the cluster, such as `auto` on one of its machines; None starts
+    one on this machine alone, on its loopback address."""
 
     resources: tuple[str, ...] = ()
-    """What each process of a group needs, such as `learner:GPU=1` or `actor:CPU=2`, or
-    any resource that a machine was started with. The default is one CPU, and none for
-    the coordinator, which runs where the launcher does."""
+    """What each process of a group needs, such as `learner:GPU=1` or
+    `actor:CPU=2`, or any resource that a machine was started with. The
+    default is one CPU, and none for the coordinator, which runs where
+    the launcher does."""
 
     place_seconds: float = 120.0
     """Seconds until a program that cannot be placed is given up."""

@@ -8,12 +8,13 @@ import subprocess
 import sys
 import types
 
+import docstring_parser
 import pytest
 
 import repertory
 from repertory.agents.apex_dqn import config
 from repertory.launch import experiment as experiment_lib
-from repertory.launch import records, run_folder
+from repertory.launch import placement, records, run_folder
 from repertory.launch.cli import config as config_command
 from repertory.launch.cli import (
     doctor,
@@ -302,3 +303,14 @@ def test_a_replay_that_the_machine_cannot_hold_is_warned_of(capsys):
         captured = capsys.readouterr()
         assert 'GiB when full, in 2 shards' in captured.out
         assert ('lower --max-replay-size' in captured.err) is warned
+
+
+@pytest.mark.parametrize(
+    'kind',
+    [experiment_lib.ExperimentConfig, experiment_lib.Topology, placement.RayConfig],
+)
+def test_the_help_of_a_flag_breaks_no_line_twice(kind):
+    # The help keeps these breaks, and adds its own in a terminal of 80 columns.
+    for field in docstring_parser.parse_from_object(kind).params:
+        lines = (field.description or '').splitlines()
+        assert len(lines) < 2 or max(map(len, lines)) <= 70, field.arg_name
