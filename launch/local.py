@@ -37,6 +37,7 @@ class Result:
             first `min_size`, resumed ones not included; None before that.
         reason: why it ended.
         signal: the number of the signal that asked it to stop; 0 if none did.
+        run_dir: the folder of the run's records.
     """
 
     counts: dict[str, float]
@@ -44,6 +45,7 @@ class Result:
     samples_per_insert: float | None
     reason: str
     signal: int = 0
+    run_dir: os.PathLike | None = None
 
 
 class _Coordinator(coordinator_lib.Coordinator):
@@ -115,7 +117,7 @@ def run_experiment(
         run = _Run(experiment, topology, folder, coordinator, replay, resume)
         try:
             run.until_the_end()
-            return run.finish()
+            return dataclasses.replace(run.finish(), run_dir=folder.path)
         finally:
             run.close()
 

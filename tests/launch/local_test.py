@@ -46,7 +46,8 @@ def test_an_error_closes_the_environments(tmp_path):
 
 def test_the_last_status_has_the_replay_as_it_ended(tmp_path):
     result = run(tmp_path / 'run', 'catch', max_actor_steps=900)
-    status = progress.read(tmp_path / 'run' / 'status.json')
+    assert result.run_dir == tmp_path / 'run'
+    status = progress.read(result.run_dir / 'status.json')
     replay = status['nodes']['replay_0']['metrics']
     assert replay['size'] > 800
     assert replay['samples_per_insert'] == result.samples_per_insert > 0
