@@ -14,6 +14,7 @@ from repertory.launch import scripts
 
 # Each marks a JSON object that stands for something else; none is a field's name.
 _CLASS, _IMPORT, _PARTIAL, _LOST = 'class', 'import', 'partial', 'cannot be read back'
+_NAMED = 'An environment can be given by --env /path/file.py:NAME.'
 
 
 def encode(value: Any) -> Any:
@@ -120,7 +121,7 @@ def _decode(record: Any, name: str) -> Any:
     if _LOST in record:
         raise ValueError(
             f'{name} must be importable to be read back, got {record[_LOST]}; define '
-            'it at the top of a module, or run the script that made it again.'
+            f'it at the top of a module, or run the script that made it again. {_NAMED}'
         )
     leaves = {key: _decode(leaf, f'{name}.{key}') for key, leaf in record.items()}
     try:
@@ -134,7 +135,7 @@ def _decode(record: Any, name: str) -> Any:
     except ImportError as error:
         raise ValueError(
             f'{name} must be importable to be read back, got {error}; run in the '
-            'folder of its module or set PYTHONPATH, and define it in a file.'
+            f'folder of its module or set PYTHONPATH, and define it in a file. {_NAMED}'
         ) from error
     except (AttributeError, TypeError) as error:
         raise ValueError(

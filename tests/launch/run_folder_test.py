@@ -335,7 +335,7 @@ def test_other_settings_are_let_in_if_asked_for(tmp_path):
 
 def test_a_config_is_loaded_with_another_environment(tmp_path):
     folder = _create(tmp_path, _Config(environment=lambda seed: seed))
-    with pytest.raises(ValueError, match='environment must be importable'):
+    with pytest.raises(ValueError, match='must be importable.*--env /path/file.py:N'):
         folder.load_config()
     assert folder.load_config(environment='catch').environment == 'catch'
     assert folder.load_config(environment=specs.zeros).environment is specs.zeros
