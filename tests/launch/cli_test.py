@@ -312,5 +312,5 @@ def test_a_replay_that_the_machine_cannot_hold_is_warned_of(capsys):
 def test_the_help_of_a_flag_breaks_no_line_twice(kind):
     # The help keeps these breaks, and adds its own in a terminal of 80 columns.
     for field in docstring_parser.parse_from_object(kind).params:
-        lines = (field.description or '').splitlines()
+        lines = [x.strip() for x in (field.description or '').splitlines()]
         assert len(lines) < 2 or max(map(len, lines)) <= 70, field.arg_name
