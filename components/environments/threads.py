@@ -6,8 +6,7 @@ import itertools
 import logging
 import queue
 import threading
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import dm_env
 
@@ -46,36 +45,36 @@ class ThreadVectorEnvironment(vector.SerialVectorEnvironment):
         ]
 
     def begin_step(self, action: types.Nest) -> bool:
-        self._begin(self._step_calls(action))
+        rows = self._unstack(action)
+        self._num_steps += 1
+        self._begin(rows)
         return True
 
     def end_step(self) -> types.TimeStep:
-        return self._collect(self._end())
-
-    def _run(self, calls: Sequence[tuple[Callable, tuple]]) -> list[dm_env.TimeStep]:
-        self._begin(calls)
-        return self._end()
-
-    def _begin(self, calls: Sequence[tuple[Callable, tuple]]) -> None:
-        if self._closed:
-            raise RuntimeError('reset and step must be called before close.')
-        self._note_begun(True)
-        # The last lane alone wakes this thread: to wake it for each costs as much as
-        # a small environment. `next` of a count is atomic.
-        begun, done = (itertools.count(self.num_lanes - 1, -1) for _ in range(2))
-        for lane, (function, arguments) in zip(self._lanes, calls, strict=True):
-            lane.calls.put((function, arguments, begun, done))
-        # Whoever goes on with other work holds Python's lock, for 5 ms at a time: the
-        # lanes would begin late.
-        self._all_begun.get()
-
-    def _end(self) -> list[dm_env.TimeStep]:
         self._note_begun(False)
         self._done.get()
         for lane in self._lanes:
             if lane.failure is not None:
                 raise lane.failure
-        return [lane.result for lane in self._lanes]
+        return self._finish(self._step)
+
+    def _run(self, rows: Sequence[types.Nest]) -> types.TimeStep:
+        self._begin(rows)
+        return self.end_step()
+
+    def _begin(self, rows: Sequence[types.Nest]) -> None:
+        if self._closed:
+            raise RuntimeError('reset and step must be called before close.')
+        self._note_begun(True)
+        step = self._step = self._columns.begin(self._num_steps)
+        # The last lane alone wakes this thread: to wake it for each costs as much as
+        # a small environment. `next` of a count is atomic.
+        begun, done = (itertools.count(self.num_lanes - 1, -1) for _ in range(2))
+        for number, (lane, row) in enumerate(zip(self._lanes, rows, strict=True)):
+            lane.calls.put((self._advance, (step, number, row), begun, done))
+        # Whoever goes on with other work holds Python's lock, for 5 ms at a time: the
+        # lanes would begin late.
+        self._all_begun.get()
 
     def close(self) -> None:
         for lane in self._lanes:
@@ -97,7 +96,6 @@ class _Lane:
 
     def __init__(self, number: int, begun: queue.SimpleQueue, done: queue.SimpleQueue):
         self.calls: queue.SimpleQueue = queue.SimpleQueue()
-        self.result: Any = None
         self.failure: BaseException | None = None
         self._begun = begun
         self._done = done
@@ -113,7 +111,7 @@ class _Lane:
             if not next(begun):
                 self._begun.put(None)
             try:
-                self.result = function(*arguments)
+                function(*arguments)
             except BaseException as error:  # Raised in the caller's thread.
                 self.failure = error
             if not next(done):

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
-import math
-from collections.abc import Callable, Sequence
-from typing import Any
+import logging
+from collections.abc import Sequence
 
 import dm_env
 import numpy as np
@@ -13,19 +11,20 @@ import tree
 from dm_env import specs as dm_specs
 
 from repertory.components import core, nests, specs, types
-from repertory.components.environments.wrappers import single_precision
+from repertory.components.environments import casting, columns
+from repertory.components.environments.wrappers import base, single_precision
 
-# Of rewards and discounts; None becomes NaN. What is of another type is cast by itself.
-_NUMBERS = {float, int, np.float32, np.float64, type(None)}
-_FIRST, _LAST = int(dm_env.StepType.FIRST), int(dm_env.StepType.LAST)
+_LAST = int(dm_env.StepType.LAST)
+_logger = logging.getLogger(__name__)
 
 
 class SerialVectorEnvironment(core.VectorEnvironment):
     """Steps environments one after another.
 
     What they return is put in single precision where it is not, and checked against
-    their specs, and for NaN and infinity, at every step. It is copied when all have
-    stepped: an array must not be shared with another lane.
+    their specs, and for NaN and infinity, at every step. It is copied before the next
+    lane steps, and actions are copies: an environment may reuse its arrays, share them
+    with other lanes, and write to its action.
 
     Args:
         environments: one a lane, all with the same specs; closed by `close`.
@@ -48,13 +47,10 @@ class SerialVectorEnvironment(core.VectorEnvironment):
         self.spec = specs.make_environment_spec(self._environments[0])
         self._check_specs()
         inner = self._unwrap()
-        self._leaf_specs = tree.flatten(self.spec.observations)
-        self._leaf_dtypes = [leaf.dtype for leaf in tree.flatten(inner.observations)]
-        paths = [path for path, _ in tree.flatten_with_path(self.spec.observations)]
-        self._names = [field_name('observation', path) for path in paths]
-        self._unflatten = nests.unflattener(self.spec.observations)
+        self._columns = columns.Columns(
+            self.spec, inner, self.num_lanes, self._first_lane
+        )
         self._unflatten_action = nests.unflattener(self.spec.actions)
-        self._single_observation = isinstance(self.spec.observations, dm_specs.Array)
         self._single_action = isinstance(self.spec.actions, dm_specs.Array)
         self._action_shapes = [
             (self.num_lanes, *leaf.shape) for leaf in tree.flatten(self.spec.actions)
@@ -62,38 +58,66 @@ class SerialVectorEnvironment(core.VectorEnvironment):
         self._action_dtypes = [leaf.dtype for leaf in tree.flatten(self.spec.actions)]
         self._inner_dtypes = [leaf.dtype for leaf in tree.flatten(inner.actions)]
         self._ended = [True] * self.num_lanes
-        self._structure_checked = False
         self._num_steps = 0
         self._closed = False
 
     def reset(self) -> types.TimeStep:
         self._refuse_if_begun()
         self._ended = [True] * self.num_lanes
-        return self._collect(self._run([(one.reset, ()) for one in self._environments]))
+        return self._run([None] * self.num_lanes)
 
     def step(self, action: types.Nest) -> types.TimeStep:
         self._refuse_if_begun()
-        return self._collect(self._run(self._step_calls(action)))
-
-    def _step_calls(self, action: types.Nest) -> list[tuple[Callable, tuple]]:
         rows = self._unstack(action)
         self._num_steps += 1
-        return [
-            (one.reset, ()) if ended else (one.step, (row,))
-            for one, ended, row in zip(self._environments, self._ended, rows)
-        ]
+        return self._run(rows)
 
-    def _run(self, calls: Sequence[tuple[Callable, tuple]]) -> list[dm_env.TimeStep]:
-        """Returns the results of the lanes' calls, in their order."""
-        return [function(*arguments) for function, arguments in calls]
+    def _run(self, rows: Sequence[types.Nest]) -> types.TimeStep:
+        step = self._columns.begin(self._num_steps)
+        for lane, row in enumerate(rows):
+            self._advance(step, lane, row)
+        return self._finish(step)
+
+    def _advance(self, step: columns.Step, lane: int, row: types.Nest) -> None:
+        """Steps one lane, or resets it, and puts what it returns in `step`."""
+        environment = self._environments[lane]
+        try:
+            if self._ended[lane]:
+                timestep = environment.reset()
+            else:
+                timestep = environment.step(row)
+        except Exception:
+            _logger.error(
+                'lane %d raised at step %d, in %s of %s.',
+                self._first_lane + lane,
+                step.number,
+                'reset' if self._ended[lane] else 'step',
+                base.names(environment)[-1],
+            )
+            raise
+        self._columns.put(step, lane, timestep)
+
+    def _finish(self, step: columns.Step) -> types.TimeStep:
+        timestep = self._columns.finish(step, self._ended)
+        self._ended = (timestep.step_type == _LAST).tolist()
+        return timestep
 
     def close(self) -> None:
-        if not self._closed:
-            self._closed = True
-            for one in self._environments:
+        if self._closed:
+            return
+        self._closed = True
+        failures = []
+        for lane, one in enumerate(self._environments):
+            try:
                 one.close()
+            except Exception as error:  # The others are to be closed too.
+                _logger.error('lane %d raised in close.', self._first_lane + lane)
+                failures.append(error)
+        if failures:
+            raise failures[0]
 
-    def _unstack(self, action: types.Nest):
+    def _unstack(self, action: types.Nest) -> Sequence[types.Nest]:
+        # Copies: an environment may write to its action, which replay has yet to store.
         if self._single_action:
             action = np.asarray(action)
             if (
@@ -101,145 +125,24 @@ class SerialVectorEnvironment(core.VectorEnvironment):
                 or action.dtype != self._action_dtypes[0]
             ):
                 raise self._bad_action([action])
-            return action.astype(self._inner_dtypes[0], copy=False)
+            return action.astype(self._inner_dtypes[0])
         leaves = [np.asarray(leaf) for leaf in tree.flatten(action)]
         shapes = [leaf.shape for leaf in leaves]
         dtypes = [leaf.dtype for leaf in leaves]
         if shapes != self._action_shapes or dtypes != self._action_dtypes:
             raise self._bad_action(leaves)
-        leaves = [
-            leaf.astype(dtype, copy=False)
-            for leaf, dtype in zip(leaves, self._inner_dtypes)
-        ]
+        leaves = [leaf.astype(dtype) for leaf, dtype in zip(leaves, self._inner_dtypes)]
         return [
             self._unflatten_action([leaf[lane] for leaf in leaves])
             for lane in range(self.num_lanes)
         ]
 
     def _bad_action(self, leaves: Sequence[np.ndarray]) -> ValueError:
-        got = ', '.join(map(_describe, leaves))
+        got = ', '.join(map(casting.describe, leaves))
         return ValueError(
             f'action must be {specs.describe(self.spec.actions)} for each of '
             f'{self.num_lanes} lanes, got {got}, lanes first.'
         )
-
-    def _collect(self, timesteps: Sequence[dm_env.TimeStep]) -> types.TimeStep:
-        for one in timesteps:
-            single_precision.check_step(one)
-        # Where dm_env has None, at FIRST, types.TimeStep has 0 and 1. Elsewhere None
-        # becomes NaN, and is refused.
-        step_type = np.frombuffer(
-            bytearray([one.step_type for one in timesteps]), np.uint8
-        )
-        firsts = (step_type == _FIRST).tolist()
-        if firsts != self._ended or max(step_type.tolist()) > _LAST:
-            raise self._bad_step_type(timesteps)
-        reward = self._scalars(
-            'reward',
-            [0 if first else one.reward for one, first in zip(timesteps, firsts)],
-        )
-        discount = self._scalars(
-            'discount',
-            [1 if first else one.discount for one, first in zip(timesteps, firsts)],
-        )
-        if min(discount.tolist()) < 0 or max(discount.tolist()) > 1:
-            raise self._bad_discount(discount)
-        self._ended = (step_type == _LAST).tolist()
-        observation = self._stack([one.observation for one in timesteps])
-        return types.TimeStep(step_type, reward, discount, observation)
-
-    def _bad_step_type(self, timesteps: Sequence[dm_env.TimeStep]) -> ValueError:
-        wrong = [
-            (one.step_type == _FIRST) != ended or one.step_type > _LAST
-            for one, ended in zip(timesteps, self._ended)
-        ]
-        lane = wrong.index(True)
-        allowed = 'FIRST from reset' if self._ended[lane] else 'MID or LAST from step'
-        return ValueError(
-            f'step_type of lane {self._first_lane + lane} must be {allowed}, got '
-            f'{timesteps[lane].step_type!r} at step {self._num_steps}; an episode '
-            'begins by reset and ends by LAST.'
-        )
-
-    def _bad_discount(self, discount: np.ndarray) -> ValueError:
-        lane = int(np.argmax((discount < 0) | (discount > 1)))
-        return ValueError(
-            f'discount of lane {self._first_lane + lane} must be in [0, 1], got '
-            f'{discount[lane]} at step {self._num_steps}; it is 0 where the episode '
-            'terminates, and the agent has a gamma of its own.'
-        )
-
-    def _scalars(self, name: str, values: list) -> np.ndarray:
-        if not _NUMBERS.issuperset(map(type, values)):
-            values = [
-                self._scalar(name, lane, value) for lane, value in enumerate(values)
-            ]
-        column = np.array(values, np.float32)
-        self._check_finite(name, column)
-        return column
-
-    def _scalar(self, name: str, lane: int, value: Any) -> np.float32:
-        cast = single_precision.scalar(value)
-        if not isinstance(cast, np.float32):
-            raise ValueError(
-                f'{name} of lane {self._first_lane + lane} must be a number, got '
-                f'{value!r} at step {self._num_steps}.'
-            )
-        return cast
-
-    def _stack(self, observations: list[types.Nest]) -> types.Nest:
-        if self._single_observation:
-            return self._stack_leaf(0, observations)
-        lanes = [tree.flatten(observation) for observation in observations]
-        if not self._structure_checked or {*map(len, lanes)} != {len(self._names)}:
-            for lane, observation in enumerate(observations):
-                self._check_structure(lane, observation)
-            self._structure_checked = True
-        columns = map(self._stack_leaf, itertools.count(), zip(*lanes))
-        return self._unflatten(list(columns))
-
-    def _stack_leaf(self, i: int, leaves: Sequence[Any]) -> np.ndarray:
-        name, spec, given = self._names[i], self._leaf_specs[i], self._leaf_dtypes[i]
-        shape, dtype = spec.shape, spec.dtype
-        stacked = np.empty((self.num_lanes, *shape), dtype)
-        for lane, leaf in enumerate(leaves):
-            if not isinstance(leaf, np.ndarray):
-                is_numpy = isinstance(leaf, np.generic)
-                leaf = np.asarray(leaf, leaf.dtype if is_numpy else given)
-            if leaf.shape != shape or (leaf.dtype != given and leaf.dtype != dtype):
-                raise ValueError(
-                    f'{name} of lane {self._first_lane + lane} must be '
-                    f'{np.dtype(given).name}{list(shape)} as its spec says, got '
-                    f'{_describe(leaf)} at step {self._num_steps}.'
-                )
-            stacked[lane] = leaf
-        if dtype.kind == 'f':
-            self._check_finite(name, stacked)
-        return stacked
-
-    def _check_finite(self, name: str, values: np.ndarray) -> None:
-        # The sum of squares costs half of `isfinite`, and is finite only if all are.
-        flat = values.ravel()
-        if math.isfinite(flat.dot(flat)):
-            return
-        finite = np.isfinite(values).reshape(self.num_lanes, -1).all(axis=1)
-        if finite.all():
-            return
-        lane = int(np.argmin(finite))
-        raise FloatingPointError(
-            f'{name} of lane {self._first_lane + lane} must be finite, got '
-            f'{values[lane]} at step {self._num_steps}; the environment has diverged.'
-        )
-
-    def _check_structure(self, lane: int, observation: types.Nest) -> None:
-        try:
-            tree.assert_same_structure(self.spec.observations, observation)
-        except (TypeError, ValueError) as error:
-            raise ValueError(
-                f'observation of lane {self._first_lane + lane} must have the '
-                f'structure of {specs.describe(self.spec.observations)}, got '
-                f'{tree.map_structure(_describe, observation)}.'
-            ) from error
 
     def _unwrap(self) -> specs.EnvironmentSpec:
         """Returns a lane's specs without single precision, which this class then does.
@@ -275,14 +178,3 @@ class SerialVectorEnvironment(core.VectorEnvironment):
                     f'{other} in lane {self._first_lane + lane} and {self.spec} in '
                     f'lane {self._first_lane}.'
                 )
-
-
-def field_name(root: str, path: tuple) -> str:
-    """Returns how a leaf is called in messages, such as observation/joints/0."""
-    return '/'.join([root, *map(str, path)])
-
-
-def _describe(leaf) -> str:
-    if not hasattr(leaf, 'dtype'):
-        leaf = np.asarray(leaf)
-    return f'{np.dtype(leaf.dtype).name}{list(leaf.shape)}'

@@ -12,6 +12,7 @@ from dm_env import specs
 
 from repertory.components import nests, types
 from repertory.components import specs as specs_lib
+from repertory.components.environments import casting
 from repertory.components.environments.wrappers import base
 
 
@@ -38,6 +39,7 @@ class SinglePrecision(base.EnvironmentWrapper):
         self._dtypes = [leaf.dtype for leaf in tree.flatten(inner_observations)]
         self._action_dtypes = tree.map_structure(lambda leaf: leaf.dtype, inner_actions)
         self._single_action = isinstance(inner_actions, specs.Array)
+        self._flatten = nests.flattener(inner_observations)
         # Of the first observation, whose dicts may be of another type than the spec's.
         self._unflatten: Callable[[Sequence], types.Nest] | None = None
         self._casts_actions = any(map(_is_double, tree.flatten(inner_actions)))
@@ -92,9 +94,12 @@ class SinglePrecision(base.EnvironmentWrapper):
         return dm_env.TimeStep(step_type, reward, discount, observation)
 
     def _cast_nest(self, observation: types.Nest) -> types.Nest:
-        leaves = tree.flatten(observation)
-        if len(leaves) != len(self._dtypes):
+        try:
+            leaves = self._flatten(observation)
+        except (TypeError, ValueError):
             return observation  # unlike its spec: the lanes refuse it by name.
+        if any(map(tree.is_nested, leaves)):
+            return observation  # as before
         if self._unflatten is None:
             self._unflatten = nests.unflattener(observation)
         return self._unflatten(list(map(_cast_leaf, leaves, self._dtypes)))
@@ -108,13 +113,20 @@ def wrap(environment: dm_env.Environment) -> dm_env.Environment:
 
 
 def unwrap(environment: dm_env.Environment) -> dm_env.Environment:
-    """Returns what is in a `SinglePrecision`; another one, or a subclass, as it is."""
-    if type(environment) is SinglePrecision:
+    """Returns what is in a `SinglePrecision`.
+
+    Another wrapper stays as it is, and so does one that does more than to cast: a
+    subclass, or one that was given a method of its own, such as a mock.
+    """
+    is_plain = type(environment) is SinglePrecision
+    if is_plain and not any(
+        hasattr(SinglePrecision, name) for name in vars(environment)
+    ):
         return environment._environment
     return environment
 
 
-def check_step(timestep: Any) -> None:
+def check_step(timestep: Any, who: str = 'the environment') -> None:
     """Refuses what is no step of an environment.
 
     Raises:
@@ -122,7 +134,7 @@ def check_step(timestep: Any) -> None:
     """
     if not isinstance(timestep, dm_env.TimeStep):
         raise TypeError(
-            f'the environment must return a dm_env.TimeStep, got {timestep!r}; one of '
+            f'{who} must return a dm_env.TimeStep, got {timestep!r}; one of '
             'gymnasium is wrapped by wrappers.gymnasium.'
         )
 
@@ -152,20 +164,17 @@ def _is_double(spec: specs.Array) -> bool:
 
 def scalar(value: Any) -> Any:
     """Returns a number as float32; else the value, which the lanes refuse by name."""
-    if type(value) is float:
+    if type(value) in (float, np.float64):
         return np.float32(value)
-    try:
-        if np.ndim(value) == 0 and not isinstance(value, (str, bytes)):
-            return np.float32(value)  # NumPy would read '1.5', and take [1.5].
-    except (TypeError, ValueError):
-        pass
-    return value
+    found = casting.number(value)
+    return value if found is None else np.float32(found)
 
 
 def _cast_leaf(leaf: Any, dtype: np.dtype) -> types.Nest:
-    if not isinstance(leaf, (np.ndarray, np.generic)):
-        leaf = np.asarray(leaf, dtype)
-    # Another dtype than the spec's stays as it is: the lanes refuse it by name.
-    if dtype == np.float64 and leaf.dtype == np.float64:
-        return leaf.astype(np.float32)
-    return leaf
+    found = casting.read(leaf, dtype)
+    # What is unlike its spec stays as it is: the lanes refuse it by name.
+    if found is None:
+        return leaf
+    if dtype == np.float64 and found.dtype == np.float64:
+        return found.astype(np.float32)
+    return found

@@ -155,5 +155,5 @@ def test_a_missing_reward_is_named_beside_one_of_another_type():
 
     lanes = vector.SerialVectorEnvironment([Odd(True), Odd(None)])
     lanes.reset()
-    with pytest.raises(FloatingPointError, match='reward of lane 1 must be finite'):
+    with pytest.raises(ValueError, match='reward of lane 1 must be a number, got None'):
         lanes.step(np.zeros(2, np.int32))

@@ -155,7 +155,7 @@ def test_a_missing_reward_is_not_taken_for_zero():
     environment = fakes.NaNEnvironment(1, 'reward', None)
     lanes = vector.SerialVectorEnvironment([environment])
     lanes.reset()
-    with pytest.raises(FloatingPointError, match='reward of lane 0'):
+    with pytest.raises(ValueError, match='reward of lane 0 must be .* got None at st'):
         lanes.step(zeros(lanes))
 
 
@@ -201,7 +201,7 @@ class Renamed(fakes.NestedEnvironment):
 
 def test_an_observation_of_another_structure_is_refused():
     lanes = vector.SerialVectorEnvironment([Renamed()])
-    with pytest.raises(ValueError, match='lane 0 must have the structure of .*angle'):
+    with pytest.raises(ValueError, match='; without .*/angle; beside .*/corner.'):
         lanes.reset()
 
 
@@ -238,6 +238,38 @@ class VectorReward(fakes.ScriptedEnvironment):
 def test_rewards_that_are_no_scalars_are_refused():
     with pytest.raises(ValueError, match=r'reward_spec must be a scalar.*\(2,\)'):
         vector.SerialVectorEnvironment([VectorReward([(1,)], False)])
+
+
+def test_what_an_environment_raises_tells_its_lane(caplog):
+    class Broken(fakes.ScriptedEnvironment):
+        def step(self, action):
+            raise OSError('motor')
+
+    lanes = vector.SerialVectorEnvironment([scripted(), Broken([(1,)], False)], 4)
+    lanes.reset()
+    with pytest.raises(OSError, match='^motor$'):
+        lanes.step(zeros(lanes))
+    assert 'lane 5 raised at step 1, in step of Broken.' in caplog.text
+
+
+def test_all_lanes_are_closed_though_one_cannot_be(caplog):
+    closed = []
+
+    class Closing(fakes.ScriptedEnvironment):
+        def __init__(self, number):
+            super().__init__([(1,)], False)
+            self.number = number
+
+        def close(self):
+            closed.append(self.number)
+            if self.number < 2:
+                raise OSError(f'motor {self.number}')
+
+    lanes = vector.SerialVectorEnvironment([Closing(number) for number in range(3)])
+    with pytest.raises(OSError, match='motor 0'):
+        lanes.close()
+    assert closed == [0, 1, 2]
+    assert 'lane 1 raised in close' in caplog.text
 
 
 def test_close_closes_each_environment_once():
@@ -281,8 +313,14 @@ def test_stock_dm_env_steps_come_out_in_single_precision():
         (0, {'step_type': dm_env.StepType.LAST}, 'must be FIRST from reset, got'),
         (1, {'discount': 1.5}, r'discount of lane 5 must be in \[0, 1\], got 1.5'),
         (1, {'discount': -0.5}, r'discount of lane 5 must be in \[0, 1\], got -0.5'),
-        (1, {'discount': None}, 'discount of lane 5 must be finite, got nan'),
-        (1, {'reward': None}, 'reward of lane 5 must be finite, got nan'),
+        (2, {'step_type': None}, 'step_type of lane 5 must be MID or LAST .* got None'),
+        (2, {'step_type': 300}, 'step_type of lane 5 must be MID or LAST .* got 300'),
+        (1, {'discount': None}, 'discount of lane 5 must be a number, got None'),
+        (1, {'reward': None}, 'reward of lane 5 must be a number, got None at step 1'),
+        (1, {'reward': 1e300}, r'reward of lane 5 .* up to 3.4e\+38, got 1e\+300 at'),
+        (1, {'reward': 10**400}, r'reward of lane 5 .* up to 3.4e\+38, got 1000+'),
+        (1, {'reward': np.complex64(1)}, r'reward of lane 5 must be a number, got \(1'),
+        (1, {'reward': np.array(None)}, 'reward of lane 5 must be a number, got array'),
         (1, {'reward': 'one'}, "reward of lane 5 must be a number, got 'one'"),
         (1, {'reward': '1.5'}, "reward of lane 5 must be a number, got '1.5'"),
         (1, {'reward': np.ones(1)}, 'reward of lane 5 must be a number, got array'),
@@ -338,5 +376,5 @@ def test_a_step_as_gymnasium_returns_it_is_refused():
 
     lanes = vector.SerialVectorEnvironment([Broken([[1, 2]], True)])
     lanes.reset()
-    with pytest.raises(TypeError, match='must return a dm_env.TimeStep, got .array'):
+    with pytest.raises(TypeError, match='lane 0 must return a dm_env.TimeStep, got .a'):
         lanes.step(zeros(lanes))
