@@ -1,8 +1,8 @@
 """Environments by id.
 
 An id may carry options, as a web address does: `control:walker:walk?action_repeat=2&
-concat=true`. Those of `_WRAPPERS` fit every environment; `catch`, `memory_chain`
-and `atari:` take the keyword arguments of what they make besides.
+concat=true`. Those of `wrapping` fit every environment; `catch`, `memory_chain` and
+`atari:` take the keyword arguments of what they make besides.
 
 Floating-point actions with finite bounds are rescaled to [-1, 1], as agents for
 continuous control need them: `canonical=false` leaves them as they are.
@@ -10,39 +10,23 @@ continuous control need them: `canonical=false` leaves them as they are.
 
 from __future__ import annotations
 
-import difflib
 import inspect
-import threading
-import urllib.parse
-import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import dm_env
 
-from repertory.components.environments import catch, memory_chain
-from repertory.components.environments.wrappers import (
-    action_repeat,
-    canonical_actions,
-    concat_observations,
-    frame_stack,
-    gymnasium,
-    observation_action_reward,
-    reward_scale,
-    single_precision,
-    step_limit,
+from repertory.components.environments import (
+    catch,
+    control_suite,
+    memory_chain,
+    wrapping,
 )
-
-# Option -> its type and the wrapper; the first one is innermost.
-_WRAPPERS: dict[str, tuple[type, Callable[..., dm_env.Environment]]] = {
-    'action_repeat': (int, action_repeat.ActionRepeat),
-    'step_limit': (int, step_limit.StepLimit),
-    'reward_scale': (float, reward_scale.RewardScale),
-    'canonical': (bool, canonical_actions.CanonicalActions),
-    'concat': (bool, concat_observations.ConcatObservations),
-    'frame_stack': (int, frame_stack.FrameStack),
-    'action_reward': (bool, observation_action_reward.ObservationActionReward),
-}
+from repertory.components.environments.wrappers import (
+    canonical_actions,
+    gymnasium,
+    single_precision,
+)
 
 
 def is_known(name: str) -> bool:
@@ -76,11 +60,11 @@ def make_environment(name: str, seed: int) -> dm_env.Environment:
             the package that it comes from is not installed, saying how to install it.
     """
     base_name, _, query = name.partition('?')
-    options = dict(urllib.parse.parse_qsl(query, keep_blank_values=True))
+    options = wrapping.parse_query(query)
     family, _, rest = base_name.partition(':')
     if family not in _FAMILIES or bool(rest) != (family in _EXTRAS):
-        raise ValueError(_unknown('name', name, [*_BUILT_IN, *_EXAMPLES]))
-    wrappers = {key: options.pop(key) for key in _WRAPPERS if key in options}
+        raise ValueError(wrapping.unknown('name', name, [*_BUILT_IN, *_EXAMPLES]))
+    wrappers = {key: options.pop(key) for key in wrapping.WRAPPERS if key in options}
     maker = _FAMILIES[family]
     arguments = _parse_options(base_name, maker, options)
     try:
@@ -93,17 +77,14 @@ def make_environment(name: str, seed: int) -> dm_env.Environment:
             f'name must be an environment that is installed, got {name!r} without '
             f"what it needs ({error}); pip install '{extra}'."
         ) from error
+    except OSError as error:
+        raise ValueError(
+            f'name must be an environment whose data are here, got {name!r} without '
+            f'them ({error}); it loads them once, over a network.'
+        ) from error
     if canonical_actions.fits(environment.action_spec()):
         wrappers = {'canonical': 'true', **wrappers}
-    for key, (kind, wrapper) in _WRAPPERS.items():
-        if key not in wrappers:
-            continue
-        value = _parse(key, wrappers[key], kind)
-        if kind is not bool:
-            environment = wrapper(environment, value)
-        elif value:
-            environment = wrapper(environment)
-    return single_precision.wrap(environment)
+    return single_precision.wrap(wrapping.wrap(environment, wrappers))
 
 
 def _make_catch(rest: str, seed: int, *, rows: int = 10, columns: int = 5):
@@ -136,21 +117,15 @@ def _atari_names() -> list[str]:
 
 
 def _control_names() -> list[str]:
-    return [f'control:{":".join(known)}' for known in _control_suite().ALL_TASKS]
+    return [
+        f'control:{":".join(known)}' for known in control_suite.import_suite().ALL_TASKS
+    ]
 
 
 def _bsuite_names() -> list[str]:
     from bsuite import sweep
 
     return [f'bsuite:{known}' for known in sweep.SETTINGS]
-
-
-def _control_suite():
-    with warnings.catch_warnings():
-        # Of a display, which only rendering needs.
-        warnings.simplefilter('ignore')
-        from dm_control import suite
-    return suite
 
 
 def _make_gym(name: str, seed: int):
@@ -161,7 +136,9 @@ def _make_gym(name: str, seed: int):
     except gym.error.DependencyNotInstalled as error:
         raise ImportError(str(error)) from error
     except gym.error.Error as error:
-        raise ValueError(_unknown('name', f'gym:{name}', _gym_names())) from error
+        raise ValueError(
+            wrapping.unknown('name', f'gym:{name}', _gym_names())
+        ) from error
     return gymnasium.Gymnasium(environment, seed)
 
 
@@ -181,7 +158,9 @@ def _make_atari(
     try:
         atari.rom_name(game)
     except ValueError as error:
-        raise ValueError(_unknown('name', f'atari:{game}', _atari_names())) from error
+        raise ValueError(
+            wrapping.unknown('name', f'atari:{game}', _atari_names())
+        ) from error
     return atari.make(
         game,
         seed,
@@ -195,24 +174,17 @@ def _make_atari(
 
 
 def _make_control(name: str, seed: int):
-    suite = _control_suite()
     domain, _, task = name.partition(':')
-    if (domain, task) not in suite.ALL_TASKS:
-        raise ValueError(_unknown('name', f'control:{name}', _control_names()))
-    assets, sky = suite.common.ASSETS, './common/skybox.xml'
-    with _loading:
-        original, assets[sky] = assets[sky], _SKY
-        try:
-            return suite.load(domain, task, task_kwargs={'random': seed})
-        finally:
-            assets[sky] = original
+    if (domain, task) not in control_suite.import_suite().ALL_TASKS:
+        raise ValueError(wrapping.unknown('name', f'control:{name}', _control_names()))
+    return control_suite.load(domain, task, seed)
 
 
 def _make_bsuite(name: str, seed: int):
     from bsuite import bsuite, sweep
 
     if name not in sweep.SETTINGS:
-        raise ValueError(_unknown('name', f'bsuite:{name}', _bsuite_names()))
+        raise ValueError(wrapping.unknown('name', f'bsuite:{name}', _bsuite_names()))
     experiment = name.partition('/')[0]
     arguments = dict(sweep.SETTINGS[name])
     load = bsuite.EXPERIMENT_NAME_TO_ENVIRONMENT[experiment]
@@ -222,13 +194,6 @@ def _make_bsuite(name: str, seed: int):
     return load(**arguments)
 
 
-# dm_control's sky has stars, keeps 11 MB and takes 60 ms in each environment. This one
-# has none; `fish` keeps its own.
-_SKY = (
-    b'<mujoco><asset><texture name="skybox" type="skybox" builtin="gradient" '
-    b'rgb1=".4 .6 .8" rgb2="0 0 0" width="64" height="64"/></asset></mujoco>'
-)
-_loading = threading.Lock()  # While this one stands in the other's place.
 _BUILT_IN = ('catch', 'memory_chain')
 _EXAMPLES = (
     'gym:CartPole-v1',
@@ -269,30 +234,11 @@ def _parse_options(
     }
     for key in options:
         if key not in parameters:
-            known = [*parameters, *_WRAPPERS]
-            raise ValueError(_unknown(f'option of {name}', key, known))
-    return {key: _parse(key, text, parameters[key]) for key, text in options.items()}
-
-
-def _parse(key: str, text: str, kind: type) -> Any:
-    try:
-        if kind is bool:
-            return {'true': True, 'false': False}[text.lower()]
-        return kind(text)
-    except (KeyError, ValueError) as error:
-        wanted = {bool: 'true or false', int: 'an integer', float: 'a number'}[kind]
-        raise ValueError(f'{key} must be {wanted}, got {text!r}.') from error
-
-
-def _unknown(what: str, given: str, known: Iterable[str]) -> str:
-    known = list(known)
-    lowered = {one.lower(): one for one in known}
-    near = difflib.get_close_matches(given.lower(), lowered, n=3, cutoff=0.5)
-    listed = [lowered[one] for one in near] or known[:8]
-    return (
-        f'{what} must be one that is known, got {given!r}; '
-        f'did you mean {", ".join(listed)}?'
-    )
+            known = [*parameters, *wrapping.WRAPPERS]
+            raise ValueError(wrapping.unknown(f'option of {name}', key, known))
+    return {
+        key: wrapping.parse(key, text, parameters[key]) for key, text in options.items()
+    }
 
 
 def _camel(rom: str) -> str:

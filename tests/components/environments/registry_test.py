@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from concurrent import futures
 
 import numpy as np
 import pytest
@@ -77,16 +76,6 @@ def test_a_control_task_is_the_stock_one_but_for_its_sky():
         np.testing.assert_equal(ours.observation, same)
 
 
-def test_dm_controls_own_sky_stays():
-    suite = pytest.importorskip('dm_control.suite')
-    before = dict(suite.common.ASSETS)
-    with futures.ThreadPoolExecutor(4) as threads:
-        list(threads.map(make, ['control:cartpole:swingup'] * 8))
-    with pytest.raises(TypeError):
-        registry.make_environment('control:cartpole:swingup', seed={})
-    assert before == suite.common.ASSETS
-
-
 @pytest.mark.parametrize('name', NAMES)
 def test_seeds_repeat_and_differ(name):
     first, same, other = (play(name, seed) for seed in (3, 3, 4))
@@ -118,6 +107,17 @@ def test_seeds_repeat_and_differ(name):
 def test_unknown_names_and_options_are_refused_with_near_ones(name, message):
     with pytest.raises(ValueError, match=message):
         make(name)
+
+
+def test_data_that_cannot_be_loaded_are_named(monkeypatch):
+    bsuite = pytest.importorskip('bsuite.bsuite')
+
+    def load(**unused):
+        raise OSError('no network')
+
+    monkeypatch.setitem(bsuite.EXPERIMENT_NAME_TO_ENVIRONMENT, 'catch', load)
+    with pytest.raises(ValueError, match="data .* got 'bsuite:catch/0' .*no network"):
+        make('bsuite:catch/0')
 
 
 @pytest.mark.parametrize(
