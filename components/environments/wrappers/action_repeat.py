@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import copy
+
 import dm_env
+import tree
 
 from repertory.components import specs, types
 from repertory.components.environments.wrappers import base
@@ -35,7 +38,8 @@ class ActionRepeat(base.EnvironmentWrapper):
     def step(self, action) -> dm_env.TimeStep:
         reward, discount = 0.0, 1.0
         for _ in range(self._num_repeats):
-            timestep = self._environment.step(action)
+            # A copy, for the environment may write to its action.
+            timestep = self._environment.step(tree.map_structure(copy.copy, action))
             if timestep.first():  # the episode had ended, and this is a reset
                 return timestep
             reward = reward + discount * timestep.reward

@@ -48,10 +48,12 @@ class FrameStack(base.EnvironmentWrapper):
         return tree.map_structure(self._extend, self._environment.observation_spec())
 
     def _stack(self, timestep: dm_env.TimeStep) -> dm_env.TimeStep:
-        if timestep.first():
-            self._frames.extend([timestep.observation] * self._num_frames)
+        # Copied, for the environment may write to its arrays again.
+        if self._single_array:
+            frame = np.array(timestep.observation)
         else:
-            self._frames.append(timestep.observation)
+            frame = tree.map_structure(np.array, timestep.observation)
+        self._frames.extend([frame] * (self._num_frames if timestep.first() else 1))
         if self._single_array:
             return timestep._replace(observation=np.stack(self._frames, axis=-1))
         return timestep._replace(

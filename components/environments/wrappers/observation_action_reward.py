@@ -36,10 +36,11 @@ class ObservationActionReward(base.EnvironmentWrapper):
         return self._first(self._environment.reset())
 
     def step(self, action) -> dm_env.TimeStep:
+        # Copied before: the environment may write to its action.
+        seen = tree.map_structure(_see, action, self._action_spec)
         timestep = self._environment.step(action)
         if timestep.first():
             return self._first(timestep)
-        seen = tree.map_structure(_see, action, self._action_spec)
         reward = np.asarray(timestep.reward, self._reward_spec.dtype)
         return self._extend(timestep, seen, reward)
 
@@ -86,7 +87,7 @@ def _seen(spec: specs.Array) -> specs.Array:
 
 def _see(action, spec: specs.Array) -> np.ndarray:
     if not isinstance(spec, specs.DiscreteArray):
-        return np.asarray(action, spec.dtype)
+        return np.array(action, spec.dtype)
     one_hot = np.zeros(spec.num_values, np.float32)
     one_hot[action] = 1
     return one_hot

@@ -47,3 +47,22 @@ def test_the_environments_discounts_weight_later_rewards():
 def test_no_repeat_is_refused():
     with pytest.raises(ValueError, match='num_repeats must be >= 1, got 0'):
         action_repeat.ActionRepeat(fakes.NestedEnvironment(), 0)
+
+
+class Scaling(fakes.NestedEnvironment):
+    """Writes to its action."""
+
+    def _advance(self, action):
+        action['push'] *= 0.5
+        return super()._advance(action)
+
+
+def test_each_repeat_has_the_action_as_it_was():
+    inner = Scaling(episode_length=9)
+    environment = action_repeat.ActionRepeat(inner, 3)
+    environment.reset()
+    action = {'push': np.ones(1, np.float32), 'jump': np.int64(1)}
+    environment.step(action)
+    assert [one['push'].tolist() for one in inner.actions] == [[0.5]] * 3
+    assert action['push'].tolist() == [1]
+    assert isinstance(inner.actions[0]['jump'], np.int64)

@@ -75,3 +75,22 @@ def test_a_stack_of_repeated_actions_is_no_stack_of_the_agents_steps():
 def test_a_stack_of_0_is_refused():
     with pytest.raises(ValueError, match='num_frames must be >= 1, got 0'):
         frame_stack.FrameStack(fakes.NestedEnvironment(), 0)
+
+
+@pytest.mark.parametrize('nested', [True, False])
+def test_an_environment_may_use_its_array_again(nested):
+    class Reusing(fakes.ScriptedEnvironment):
+        buffer = np.zeros(2, np.float32)
+
+        def observation_spec(self):
+            spec = super().observation_spec()
+            return {'x': spec} if nested else spec
+
+        def _tag(self):
+            self.buffer[:] = super()._tag()
+            return {'x': self.buffer} if nested else self.buffer
+
+    environment = frame_stack.FrameStack(Reusing([(1, 1, 1)], False), 3)
+    environment.reset()
+    observation = [environment.step(ACTION) for _ in range(2)][-1].observation
+    assert tree.flatten(observation)[0].tolist() == [[0, 0, 0], [0, 1, 2]]

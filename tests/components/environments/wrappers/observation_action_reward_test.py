@@ -65,3 +65,15 @@ def test_lanes_stack_it():
     assert observation['action'].tolist() == [[0, 1], [1, 0]]
     assert observation['reward'].tolist() == [3, 3]
     assert observation['reward'].dtype == np.float32
+
+
+def test_an_action_is_seen_as_it_was_chosen():
+    class Scaling(fakes.NestedEnvironment):
+        def _advance(self, action):
+            action['push'] *= 0.5
+            return super()._advance(action)
+
+    environment = wrap(Scaling())
+    environment.reset()
+    action = {'push': np.ones(1, np.float32), 'jump': np.int64(1)}
+    assert environment.step(action).observation['action']['push'].tolist() == [1]
