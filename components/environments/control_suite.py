@@ -52,10 +52,23 @@ def load(domain: str, task: str, seed: int) -> dm_env.Environment:
         _here.loads = False
     if (domain, task) in _DRAWN:
         try:
-            environment.physics.contexts  # noqa: B018, made when it is asked for.
+            _try_to_draw(environment.physics)
         except Exception as error:  # Of whatever library draws.
             raise _cannot_draw(f'control:{domain}:{task}', error) from error
     return environment
+
+
+def _try_to_draw(physics) -> None:
+    from dm_control import _render
+
+    if _render.BACKEND == 'glfw':  # What is taken where nothing is asked for.
+        import glfw
+
+        with warnings.catch_warnings():
+            warnings.simplefilter('ignore')
+            if not glfw.init():  # Else a context is half made, which fails in the end.
+                raise RuntimeError('GLFW finds no display')
+    physics.contexts  # noqa: B018, made when it is asked for.
 
 
 def _give_assets_by_thread(common: types.ModuleType) -> None:

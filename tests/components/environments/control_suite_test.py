@@ -10,6 +10,8 @@ import pytest
 from repertory.components.environments import control_suite
 
 suite = pytest.importorskip('dm_control.suite')
+_render = pytest.importorskip('dm_control._render')
+glfw = pytest.importorskip('glfw')
 STOCK_WIDTH = 800
 
 
@@ -91,11 +93,20 @@ def test_a_load_that_fails_leaves_dm_controls_sky():
         suite.common.asset  # noqa: B018
 
 
-def test_a_task_that_cannot_draw_says_what_to_set(monkeypatch):
-    def fail(*unused):
-        raise OSError('no platform\nat all')
+def fail(*unused):
+    raise OSError('no platform\nat all')
 
-    monkeypatch.setattr(suite.quadruped.Physics, 'contexts', property(fail))
-    with pytest.raises(ValueError, match=r'escape must .*no platform\).*MUJOCO_GL=egl'):
+
+@pytest.mark.parametrize(
+    ('backend', 'patched', 'said'),
+    [
+        ('egl', (suite.quadruped.Physics, 'contexts', property(fail)), 'no platform'),
+        ('glfw', (glfw, 'init', lambda: False), 'GLFW finds no display'),
+    ],
+)
+def test_a_task_that_cannot_draw_says_what_to_set(monkeypatch, backend, patched, said):
+    monkeypatch.setattr(_render, 'BACKEND', backend)
+    monkeypatch.setattr(*patched)
+    with pytest.raises(ValueError, match=rf'escape must .*{said}\).*MUJOCO_GL=egl'):
         control_suite.load('quadruped', 'escape', 0)
     control_suite.load('quadruped', 'walk', 0)
