@@ -37,7 +37,11 @@ def main() -> None:
         kind: type[Exception] = RuntimeError
         if isinstance(error, FloatingPointError):
             kind = FloatingPointError
-        pipe.send((kind, traceback.format_exc()))
+        trace = traceback.format_exc()
+        try:
+            pipe.send((kind, trace))
+        except OSError:  # Nobody listens, where an environment could not be closed.
+            sys.stderr.write(trace)
         sys.exit(1)
 
 

@@ -81,6 +81,23 @@ def test_processes_give_the_same_steps_as_one_thread(kind):
         parallel.close()
 
 
+class Unclosable(fakes.ScriptedEnvironment):
+    def close(self):
+        raise OSError('motor')
+
+
+def test_what_close_raises_is_told_by_the_worker(capfd):
+    def make():
+        return Unclosable([(1,)], False)
+
+    environment = processes.ProcessVectorEnvironment([make, make], workers=1)
+    environment.reset()
+    environment.close()
+    told = capfd.readouterr().err
+    assert 'OSError: motor' in told
+    assert 'BrokenPipe' not in told
+
+
 def test_close_ends_the_workers_and_may_be_called_twice():
     environment = processes.ProcessVectorEnvironment(
         [functools.partial(catch.Catch, lane) for lane in range(2)], workers=2
