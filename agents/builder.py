@@ -11,8 +11,6 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import tree
-
 from repertory.components import core, specs, types
 from repertory.replay import rows
 
@@ -59,12 +57,8 @@ class AgentConfig(abc.ABC):
             ('observation_spec', spec.observations),
             ('action_spec', spec.actions),
         ):
+            specs.check_nest(nest, name)
             rows.NestCodec(nest, name)
-            if any(0 in leaf.shape for leaf in tree.flatten(nest)):
-                raise ValueError(
-                    f'{name} must hold a number at least in each array, got '
-                    f'{specs.describe(nest)}; leave empty ones out.'
-                )
 
     def replay_bytes(self, environment_spec: specs.EnvironmentSpec) -> int | None:
         """Returns about what a shard's full replay holds; None where it is small."""

@@ -118,10 +118,46 @@ def check_canonical_action(environment_spec: EnvironmentSpec) -> None:
         or not np.all(action.maximum == 1)
     ):
         raise ValueError(
-            f'action_spec must be one float32 array in [-1, 1], got {action}; wrap the '
-            'environment in canonical_actions.CanonicalActions, which rescales bounded '
-            'actions; take a discrete agent for discrete ones, and make one array of a '
-            'nest of actions.'
+            f'action_spec must be one float32 array in [-1, 1], got {action}; '
+            f'{_remedy_for_action(action)}.'
+        )
+
+
+def _remedy_for_action(action: types.Nest) -> str:
+    if not isinstance(action, specs.Array):
+        return 'make one array of a nest of actions, in a wrapper of your own'
+    if not np.issubdtype(action.dtype, np.floating):
+        return 'take an agent for discrete actions (`repertory agents` lists all)'
+    return (
+        'actions with finite bounds are rescaled by repertory.components.environments.'
+        'wrappers.canonical_actions.CanonicalActions(environment), or where it is '
+        'named, by MODULE:FUNCTION?canonical=true'
+    )
+
+
+def check_nest(nest: types.Nest, name: str) -> None:
+    """Refuses specs that no agent can store or learn from.
+
+    Args:
+        nest: of observations or actions.
+        name: of it, for the message.
+
+    Raises:
+        ValueError: if it has no array, an empty one, or a list.
+    """
+    parts: list[types.Nest] = []
+    tree.traverse(parts.append, nest)
+    if any(isinstance(part, list) for part in parts):
+        raise ValueError(
+            f'{name} must be made of dicts and tuples, got a list in '
+            f'{describe(nest)}; TensorFlow makes one array of a list: take a tuple.'
+        )
+    leaves = tree.flatten(nest)
+    if not leaves or any(0 in leaf.shape for leaf in leaves):
+        raise ValueError(
+            f'{name} must hold a number at least in each array, and an array at least, '
+            f'got {describe(nest)}; leave empty ones out, and where there is nothing '
+            'to tell, give zeros [1].'
         )
 
 

@@ -17,20 +17,20 @@ from tests.agents import d4pg_fakes
 
 
 @pytest.mark.parametrize(
-    'actions',
+    ('actions', 'remedy'),
     [
-        dm_env.specs.BoundedArray((2,), np.float32, -2, 2),
-        dm_env.specs.BoundedArray((2,), np.float32, [-1, 0], [1, 1]),
-        dm_env.specs.BoundedArray((2,), np.float64, -1, 1),
-        dm_env.specs.Array((2,), np.float32),
-        dm_env.specs.DiscreteArray(3),
-        {'arm': dm_env.specs.BoundedArray((2,), np.float32, -1, 1)},
+        (dm_env.specs.BoundedArray((2,), np.float32, -2, 2), 'CanonicalActions'),
+        (dm_env.specs.BoundedArray((2,), np.float32, [-1, 0], [1, 1]), 'canonical=tr'),
+        (dm_env.specs.BoundedArray((2,), np.float64, -1, 1), 'Canonical'),
+        (dm_env.specs.Array((2,), np.float32), 'finite bounds'),
+        (dm_env.specs.DiscreteArray(3), 'got Discrete.*; take an agent for discrete'),
+        ({'arm': dm_env.specs.BoundedArray((2,), np.float32, -1, 1)}, 'make one array'),
     ],
 )
-def test_actions_that_are_not_canonical_are_refused_with_the_remedy(actions):
+def test_actions_that_are_not_canonical_are_refused_with_the_remedy(actions, remedy):
     one, networks = builder.Builder(d4pg_fakes.SMALL), d4pg_fakes.make_networks()
     spec = d4pg_fakes.make_spec(actions=actions)
-    with pytest.raises(ValueError, match='action_spec must be one float32 .*Canonical'):
+    with pytest.raises(ValueError, match=f'action_spec must be one float32 .*{remedy}'):
         one.make_networks(spec)
     with pytest.raises(ValueError, match='action_spec must be'):
         one.make_policy(networks, spec, core.Role())
