@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
+import inspect
 from typing import TYPE_CHECKING, Any
 
+from repertory.components.environments import wrapping
 from repertory.launch import restarts
 
 if TYPE_CHECKING:
@@ -40,6 +42,30 @@ def check_installed(package: str, extra: str, name: str) -> None:
             f'{name} needs the package {package}, which is absent; '
             f"pip install 'repertory[{extra}]'."
         )
+
+
+def check_environment(environment: Any) -> None:
+    """Raises TypeError unless it is a name or a function of a seed."""
+    if isinstance(environment, str):
+        return
+    if not callable(environment):
+        raise TypeError(
+            'environment must be a name or a function (seed) -> dm_env.Environment, '
+            f'got {type(environment).__name__}; an environment itself cannot be copied '
+            'to the actors.'
+        )
+    if isinstance(environment, wrapping.Wrapped):
+        environment = environment.factory
+    try:
+        inspect.signature(environment).bind(0)
+    except ValueError:
+        pass  # Of C, which tells no signature.
+    except TypeError as error:
+        name = getattr(environment, '__qualname__', repr(environment))
+        raise TypeError(
+            'environment must be a function of one seed, (seed) -> dm_env.Environment, '
+            f'got {name}{inspect.signature(environment)}: {error}; let it take a seed.'
+        ) from error
 
 
 def check_together(

@@ -124,12 +124,7 @@ class ExperimentConfig:
                 f'agent must be an AgentConfig, got {type(self.agent).__name__}; '
                 "give the config of an agent's config.py."
             )
-        if not isinstance(self.environment, str) and not callable(self.environment):
-            raise TypeError(
-                'environment must be a name or a function (seed) -> '
-                f'dm_env.Environment, got {type(self.environment).__name__}; an '
-                'environment itself cannot be copied to the actors.'
-            )
+        checks.check_environment(self.environment)
         checks.check_integer(self.seed, 0, 'seed')
         for name in ('max_actor_steps', 'max_learner_steps'):
             if getattr(self, name) is not None:

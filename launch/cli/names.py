@@ -11,7 +11,7 @@ from typing import Any
 
 from repertory import agents
 from repertory.agents import builder
-from repertory.components.environments import registry
+from repertory.components.environments import registry, wrapping
 from repertory.launch import scripts
 
 
@@ -53,13 +53,16 @@ def presets(agent: str) -> dict[str, builder.AgentConfig]:
 def environment(text: str) -> str | Callable[[int], Any]:
     """Returns a known environment's name as it is, or what `module:factory` names.
 
+    After a '?', such a factory takes the options that every environment does.
+
     Raises:
-        ValueError: if it is neither.
+        ValueError: if it is neither, or there is no such option.
     """
     if registry.is_known(text) or ':' not in text:
         return text
+    path, _, options = text.partition('?')
     try:
-        factory = scripts.find(text)
+        factory = scripts.find(path)
     except (ImportError, AttributeError) as error:
         raise ValueError(
             f'env must be a known name (see `repertory envs`) or MODULE:FUNCTION of '
@@ -70,7 +73,7 @@ def environment(text: str) -> str | Callable[[int], Any]:
             f'env must name a function (seed) -> dm_env.Environment, got {text!r}, '
             f'which is a {type(factory).__name__}.'
         )
-    return factory
+    return wrapping.Wrapped(factory, options) if options else factory
 
 
 def _module(agent: str) -> str:

@@ -213,6 +213,13 @@ def test_an_environment_of_ones_own_is_given_by_its_module(tmp_path, monkeypatch
         asked = request.parse(['apex-dqn', '--env', text])
         assert asked.experiment.environment_spec().observations.shape == (4, 5)
     assert names.environment('gym:CartPole-v1') == 'gym:CartPole-v1'
+    asked = request.parse(['apex-dqn', '--env', 'my_envs:make?frame_stack=2'])
+    made = records.decode(records.encode(asked.experiment)).environment_spec()
+    assert made.observations.shape == (4, 5, 2)
+    with pytest.raises(ValueError, match="option of make .* got 'stack'; did you mean"):
+        names.environment('my_envs:make?stack=2')
+    with pytest.raises(ValueError, match="frame_stack must be an integer, got 'x'"):
+        names.environment('my_envs:make?frame_stack=x')
 
 
 def test_doctor_ends_with_a_verdict(capsys, monkeypatch):

@@ -3,6 +3,7 @@ import dataclasses
 import pytest
 
 from repertory.agents import apex_dqn, builder, impala
+from repertory.components.environments import catch, wrapping
 from repertory.launch import checks
 from repertory.launch import experiment as experiment_lib
 
@@ -123,9 +124,24 @@ def test_environments_come_from_a_name_or_a_function():
     assert make().make_environment(0).action_spec().num_values == 3
     assert make(environment=lambda seed: seed + 1).make_environment(2) == 3
     assert make().environment_name == 'catch'
-    assert make(environment=make).environment_name == 'make'
+    assert make(environment=catch.Catch).environment_name == 'Catch'
+    wrapped = make(environment=wrapping.Wrapped(catch.Catch, 'frame_stack=2'))
+    assert wrapped.environment_name == 'Catch?frame_stack=2'
     with pytest.raises(ValueError, match='katch'):
         make(environment='katch').make_environment(0)
+
+
+class Seedless:
+    def __init__(self):
+        pass
+
+
+@pytest.mark.parametrize(
+    'environment', [Seedless, wrapping.Wrapped(Seedless, 'concat=true')]
+)
+def test_an_environment_that_takes_no_seed_is_refused(environment):
+    with pytest.raises(TypeError, match=r'of one seed, .* got Seedless\(\): .* a seed'):
+        make(environment=environment)
 
 
 @pytest.mark.parametrize('name', ['num_actors', 'evaluators'])
