@@ -51,6 +51,7 @@ def _reader(structure: types.Nest) -> Callable[[Any], list] | None:
     keys = set(structure) if is_dict else set()
     names = sorted(structure) if is_dict else range(size)  # The order of `tree`.
     readers = [_reader(structure[name]) for name in names]
+    is_flat = not any(readers)
 
     def read(nest: Any) -> list:
         # `tree` takes some other kinds for the same, such as an OrderedDict for a dict.
@@ -58,6 +59,8 @@ def _reader(structure: types.Nest) -> Callable[[Any], list] | None:
             tree.assert_same_structure(structure, nest)
         if len(nest) != size or (is_dict and nest.keys() != keys):
             raise ValueError(f'other names or another length than {structure}')
+        if is_flat:
+            return [nest[name] for name in names]
         leaves = []
         for name, reader in zip(names, readers):
             if reader is None:

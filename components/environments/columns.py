@@ -108,7 +108,9 @@ class Columns:
         ):
             if type(leaf) is not np.ndarray:
                 leaf = self._read(lane, step, leaf, column, observation)
-            if leaf.shape != shape or (leaf.dtype != given and leaf.dtype != dtype):
+            if leaf.shape != shape or (
+                leaf.dtype is not given and leaf.dtype not in (given, dtype)
+            ):
                 raise self._bad_leaf(lane, step, leaf, column)
             column[lane] = leaf
 
@@ -179,10 +181,11 @@ class Columns:
         if finite.all():
             return
         lane = int(np.argmin(finite))
+        is_nan = np.isnan(column[lane]).any()
+        cast = '' if is_nan else f', or exceeds the range of {column.dtype.name}'
         raise FloatingPointError(
             f'{self._where(name, lane)} must be finite, got {column[lane]} at step '
-            f'{step.number}; the environment has diverged, or gave what is beyond '
-            f'{column.dtype.name}.'
+            f'{step.number}; the environment has diverged{cast}.'
         )
 
     def _read(
