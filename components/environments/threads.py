@@ -7,6 +7,7 @@ import logging
 import queue
 import threading
 from collections.abc import Sequence
+from typing import Any
 
 import dm_env
 
@@ -23,7 +24,7 @@ class ThreadVectorEnvironment(vector.SerialVectorEnvironment):
     For environments that wait: for a robot, a network, another program, or for code
     that releases Python's lock. A step costs less CPU time than it does
     in processes, which share no lock. What the environments return is checked as in
-    `vector.SerialVectorEnvironment`.
+    `vector.SerialVectorEnvironment`, but lanes must not share what they write to.
 
     An environment is made in the caller's thread, and stepped and reset in its own.
 
@@ -56,7 +57,11 @@ class ThreadVectorEnvironment(vector.SerialVectorEnvironment):
         for lane in self._lanes:
             if lane.failure is not None:
                 raise lane.failure
-        return self._finish(self._step)
+        # Here: lanes that did it in their threads would wait for Python's lock longer.
+        step = self._columns.begin(self._num_steps)
+        for number, lane in enumerate(self._lanes):
+            self._columns.put(step, number, lane.result)
+        return self._finish(step)
 
     def _run(self, rows: Sequence[types.Nest]) -> types.TimeStep:
         self._begin(rows)
@@ -66,12 +71,11 @@ class ThreadVectorEnvironment(vector.SerialVectorEnvironment):
         if self._closed:
             raise RuntimeError('reset and step must be called before close.')
         self._note_begun(True)
-        step = self._step = self._columns.begin(self._num_steps)
         # The last lane alone wakes this thread: to wake it for each costs as much as
         # a small environment. `next` of a count is atomic.
         begun, done = (itertools.count(self.num_lanes - 1, -1) for _ in range(2))
         for number, (lane, row) in enumerate(zip(self._lanes, rows, strict=True)):
-            lane.calls.put((self._advance, (step, number, row), begun, done))
+            lane.calls.put((self._advance, (number, row), begun, done))
         # Whoever goes on with other work holds Python's lock, for 5 ms at a time: the
         # lanes would begin late.
         self._all_begun.get()
@@ -96,6 +100,7 @@ class _Lane:
 
     def __init__(self, number: int, begun: queue.SimpleQueue, done: queue.SimpleQueue):
         self.calls: queue.SimpleQueue = queue.SimpleQueue()
+        self.result: Any = None
         self.failure: BaseException | None = None
         self._begun = begun
         self._done = done
@@ -111,7 +116,7 @@ class _Lane:
             if not next(begun):
                 self._begun.put(None)
             try:
-                function(*arguments)
+                self.result = function(*arguments)
             except BaseException as error:  # Raised in the caller's thread.
                 self.failure = error
             if not next(done):

@@ -75,27 +75,25 @@ class SerialVectorEnvironment(core.VectorEnvironment):
     def _run(self, rows: Sequence[types.Nest]) -> types.TimeStep:
         step = self._columns.begin(self._num_steps)
         for lane, row in enumerate(rows):
-            self._advance(step, lane, row)
+            self._columns.put(step, lane, self._advance(lane, row))
         return self._finish(step)
 
-    def _advance(self, step: columns.Step, lane: int, row: types.Nest) -> None:
-        """Steps one lane, or resets it, and puts what it returns in `step`."""
+    def _advance(self, lane: int, row: types.Nest) -> dm_env.TimeStep:
+        """Steps one lane, or resets it."""
         environment = self._environments[lane]
         try:
             if self._ended[lane]:
-                timestep = environment.reset()
-            else:
-                timestep = environment.step(row)
+                return environment.reset()
+            return environment.step(row)
         except Exception:
             _logger.error(
                 'lane %d raised at step %d, in %s of %s.',
                 self._first_lane + lane,
-                step.number,
+                self._num_steps,
                 'reset' if self._ended[lane] else 'step',
                 base.names(environment)[-1],
             )
             raise
-        self._columns.put(step, lane, timestep)
 
     def _finish(self, step: columns.Step) -> types.TimeStep:
         timestep = self._columns.finish(step, self._ended)
