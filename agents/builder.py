@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -64,6 +65,15 @@ class AgentConfig(abc.ABC):
         """Returns about what a shard's full replay holds; None where it is small."""
         del environment_spec
         return None
+
+    def largest_weight(self, environment_spec: specs.EnvironmentSpec) -> float:
+        """Returns about how many numbers the largest weight of the networks has.
+
+        By it `components.kernels` chooses before TensorFlow is imported. Infinite for
+        convolutions, and where it is not known.
+        """
+        del environment_spec
+        return math.inf
 
     def share(self, num_learners: int) -> AgentConfig:
         """Returns the config for the dataset of one of some learners that learn as one.

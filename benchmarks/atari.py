@@ -68,7 +68,7 @@ def main() -> None:
             program.make_program(config, topology, folder.path),
             'processes',
             folder.path,
-            program.process_environments(topology),
+            program.process_environments(config, topology),
         )
         begin = time.monotonic()
         while run.alive:

@@ -58,7 +58,7 @@ def measure(num_actors: int, args: argparse.Namespace, seed: int) -> dict:
     with tempfile.TemporaryDirectory() as scratch:
         run_dir = f'{scratch}/run'
         run_folder.open_folder(config, topology, run_dir)
-        environments = program.process_environments(topology)
+        environments = program.process_environments(config, topology)
         environments['actor'][_SLEEP] = str(args.sleep_seconds)
         run = launcher.launch(
             program.make_program(config, topology, run_dir),

@@ -13,10 +13,11 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from benchmarks import records
+from benchmarks.own import configs
 
 OWN_PYTHON = sys.executable
 PEERS = {'acme': 'dm-acme 0.4.0', 'sb3': 'Stable-Baselines3 2.7.0'}
@@ -69,10 +70,12 @@ class Side:
     Attributes:
         name: in results.
         command: what starts it, before the subcommand (`serve`, `act` ...).
+        variables: of its environment, beside those of this process.
     """
 
     name: str
     command: Sequence[str]
+    variables: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     @contextlib.contextmanager
     def serve(self) -> Iterator[dict[str, Any]]:
@@ -90,7 +93,7 @@ class Side:
             process = subprocess.Popen(
                 [*self.command, 'serve'],
                 cwd=records.ROOT,
-                env=_environment(),
+                env={**_environment(), **self.variables},
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,
@@ -120,7 +123,7 @@ class Side:
         done = subprocess.run(
             [*self.command, subcommand, *options],
             cwd=records.ROOT,
-            env=_environment(),
+            env={**_environment(), **self.variables},
             capture_output=True,
             text=True,
             preexec_fn=die_with_parent,
@@ -132,9 +135,11 @@ class Side:
 
 
 def own_side(script: str, flags: Sequence[str]) -> Side:
-    """Returns ours, benchmarks/own/SCRIPT.py."""
+    """Returns ours, benchmarks/own/SCRIPT.py, with the kernels that programs have."""
     return Side(
-        name='repertory', command=[OWN_PYTHON, '-m', f'benchmarks.own.{script}', *flags]
+        name='repertory',
+        command=[OWN_PYTHON, '-m', f'benchmarks.own.{script}', *flags],
+        variables=configs.kernel_variables(flags),
     )
 
 

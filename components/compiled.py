@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -14,11 +15,9 @@ import tree
 # asynchronous thread is for all that it calls.
 from tensorflow.python.eager import context, executor
 
-from repertory.components import nests, types
+from repertory.components import kernels, nests, types
 
-# Numbers of a weight. With more, oneDNN saves a learner more than its calls weigh:
-# D4PG's step took 0.84 of the time, that of smaller LSTMs up to 1.1 times as long.
-WIDE = 2**17
+_logger = logging.getLogger(__name__)
 
 
 class Compiled:
@@ -133,3 +132,16 @@ def is_small(variables: Sequence[tf.Variable], max_size: float = math.inf) -> bo
     """
     shapes = [variable.shape for variable in variables]
     return all(len(s) < 3 and s.num_elements() <= max_size for s in shapes)
+
+
+def is_small_learner(variables: Sequence[tf.Variable]) -> bool:
+    """Returns whether a learner's is to be; warns if it is not, and lacks oneDNN."""
+    small = is_small(variables, kernels.WIDE)
+    if not small and kernels.are_off() and not tf.config.list_logical_devices('GPU'):
+        _logger.warning(
+            "Learning takes up to 1.7 times as long without oneDNN's kernels, which "
+            'wide layers and convolutions need, and TensorFlow was imported without '
+            'them: set %s=1 before Python starts, or 0 to do without.',
+            kernels.VARIABLE,
+        )
+    return small

@@ -228,7 +228,7 @@ class SGDLearner(core.Learner):
     def _trace(self, sample_spec: types.Sample) -> compiled.Compiled:
         used = self._variables + self._acting + self._targets
         # Collectives have not been tried in a branch.
-        small = self._group is None and compiled.is_small(used, compiled.WIDE)
+        small = compiled.is_small_learner(used) and self._group is None
         return compiled.Compiled(self._steps_of_call, [sample_spec], small)
 
     def _steps_of_call(self, samples: types.Sample) -> tuple[tf.Tensor, tf.Tensor]:

@@ -11,6 +11,8 @@ from dm_env import specs
 
 from repertory.components import types
 
+_LEAST_IMAGE_SIZE = 36  # Below, DQN's convolutions have no output.
+
 
 @dataclasses.dataclass(frozen=True)
 class EnvironmentSpec:
@@ -46,6 +48,16 @@ def unstacked(spec: types.Nest) -> types.Nest:
         )
 
     return tree.map_structure(convert, spec)
+
+
+def is_image(spec: types.Nest) -> bool:
+    """Says whether observations are uint8 images [H, W, C] fit for convolutions."""
+    return (
+        isinstance(spec, specs.Array)
+        and len(spec.shape) == 3
+        and spec.dtype == 'uint8'
+        and min(spec.shape[:2]) >= _LEAST_IMAGE_SIZE
+    )
 
 
 def make_environment_spec(environment: dm_env.Environment) -> EnvironmentSpec:

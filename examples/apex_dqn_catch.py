@@ -44,7 +44,7 @@ def main() -> None:
             program.make_program(config, topology, run_dir),
             flags.launch,
             run_dir,
-            program.process_environments(topology),
+            program.process_environments(config, topology),
         )
         run.wait().check()
     print(f'The run is in {run_dir}.')

@@ -8,10 +8,11 @@ from __future__ import annotations
 import argparse
 
 import launchpad as lp
+import tensorflow as tf
+
 from repertory.agents import apex_dqn
 from repertory.components import actor, core, environment_loop, policies
 from repertory.launch import control, experiment, launcher, program, run_folder, wiring
-import tensorflow as tf
 
 NUMBER = 2_000  # Transitions; sampling begins when the replay has so many.
 
@@ -63,7 +64,7 @@ def main() -> None:
     config = make_experiment(parser.parse_args().max_actor_steps)
     topology = experiment.Topology()
     folder = run_folder.open_folder(config, topology)
-    environments = program.process_environments(topology)
+    environments = program.process_environments(config, topology)
     made = program.make_program(config, topology, folder.path)
     [replay], [coordinator] = made.groups['replay'], made.groups['coordinator']
     told = config, topology, replay.addresses[0], coordinator.create_handle()

@@ -11,6 +11,9 @@ from __future__ import annotations
 import argparse
 import dataclasses
 
+import sonnet as snt
+import tensorflow as tf
+
 from repertory.agents import builder
 from repertory.components import learner, optimizers, policies
 from repertory.components.losses import value
@@ -18,8 +21,6 @@ from repertory.components.networks import heads, observations, torsos
 from repertory.launch import experiment, local
 from repertory.replay import datasets, limits, rows, tables
 from repertory.replay.adders import transition
-import sonnet as snt
-import tensorflow as tf
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

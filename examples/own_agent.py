@@ -11,11 +11,12 @@ from __future__ import annotations
 import argparse
 import dataclasses
 
+import tensorflow as tf
+
 from repertory.agents import apex_dqn
 from repertory.agents.apex_dqn import builder as apex_dqn_builder
 from repertory.components import policies
 from repertory.launch import experiment, local
-import tensorflow as tf
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

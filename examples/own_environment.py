@@ -10,8 +10,9 @@ import pathlib
 import tempfile
 
 import dm_env
-from dm_env import specs
 import numpy as np
+from dm_env import specs
+
 from repertory.agents import apex_dqn
 from repertory.launch import experiment, exported, local
 

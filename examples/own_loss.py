@@ -9,13 +9,14 @@ import argparse
 import dataclasses
 import math
 
+import tensorflow as tf
+
 from repertory.agents import apex_dqn
 from repertory.agents.apex_dqn import builder as apex_dqn_builder
 from repertory.components import learner, optimizers
 from repertory.components.losses import value
 from repertory.launch import experiment, local
 from repertory.replay import priorities
-import tensorflow as tf
 
 
 def log_cosh_loss(online, target, sample, config) -> learner.LossOutput:

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import argparse
 
+import sonnet as snt
+import tensorflow as tf
+
 from repertory.agents import apex_dqn
 from repertory.agents.apex_dqn import networks
 from repertory.components import specs
 from repertory.components.networks import heads, observations
 from repertory.launch import experiment, local
-import sonnet as snt
-import tensorflow as tf
 
 
 class Torso(snt.Module):

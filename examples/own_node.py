@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 
 import launchpad as lp
+
 from repertory.agents import apex_dqn
 from repertory.launch import control, experiment, launcher, program, run_folder
 
@@ -42,7 +43,7 @@ def main() -> None:
     watcher = lp.PyNode(watch, coordinator.create_handle(), 1.0)
     made.add_node(watcher, label='watcher')
     run = launcher.launch(
-        made, flags.launch, folder.path, program.process_environments(topology)
+        made, flags.launch, folder.path, program.process_environments(config, topology)
     )
     run.wait().check()
     print(f'The run is in {folder.path}.')

@@ -11,7 +11,7 @@ import dm_env
 import tyro
 
 from repertory.agents import builder
-from repertory.components import core, specs
+from repertory.components import core, kernels, specs
 from repertory.components.environments import vector
 from repertory.launch import checks, placement, restarts
 
@@ -176,6 +176,13 @@ class ExperimentConfig:
         """Returns the specs of one lane; makes an environment to ask it."""
         with vector.SerialVectorEnvironment([self.make_environment(0)]) as one:
             return one.spec
+
+    def kernel_variables(self) -> dict[str, str]:
+        """Returns the variables of processes that import TensorFlow for this."""
+        if self.networks is not None:
+            return kernels.variables(math.inf)
+        weight = self.agent.largest_weight(self.environment_spec())
+        return kernels.variables(weight)
 
     def builder(self) -> builder.Builder:
         """Returns the agent's builder; imports TensorFlow."""

@@ -10,6 +10,7 @@ Nothing here imports TensorFlow, Launchpad or Ray.
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import ctypes
 import json
@@ -22,7 +23,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from repertory.launch import entry, forking, supervisor
@@ -45,9 +46,28 @@ _logger = logging.getLogger(__name__)
 _adoption = threading.Lock()
 
 
-def works_late(variable: str) -> bool:
-    """Returns whether a variable works though it is set in a fork, after imports."""
-    return variable in _LATE or not variable.startswith(_EARLY)
+def early(variables: Mapping[str, str]) -> dict[str, str]:
+    """Returns those that would not work if they were set in a fork, after imports."""
+    return {
+        name: value
+        for name, value in variables.items()
+        if name not in _LATE and name.startswith(_EARLY)
+    }
+
+
+def most_wanted(groups: Iterable[Mapping[str, str]]) -> dict[str, str]:
+    """Returns what a server starts with, that it forks the most of these nodes.
+
+    Args:
+        groups: the variables of each node.
+    """
+    wanted = collections.Counter(
+        frozenset(early(variables).items())
+        for variables in groups
+        # A server of several threads could not fork.
+        if not early(variables).keys() & {*_THREAD_VARIABLES}
+    )
+    return dict(wanted.most_common(1)[0][0]) if wanted else {}
 
 
 class ForkServer:
@@ -55,10 +75,14 @@ class ForkServer:
 
     The kernel kills the server when the thread that started it ends. The nodes outlive
     it: they are children of this process, and die with its main thread.
+
+    Attributes:
+        variables: what it starts with, beside the environment of this process.
     """
 
     def __init__(self, log_path: pathlib.Path):
         """Does not start it yet; what it says is appended to `log_path`."""
+        self.variables: dict[str, str] = {}
         self._log_path = log_path
         self._process: subprocess.Popen | None = None
         self._channel: socket.socket | None = None
@@ -154,6 +178,7 @@ class ForkServer:
                 env={
                     **os.environ,
                     **entry.VARIABLES,
+                    **self.variables,
                     **dict.fromkeys(_THREAD_VARIABLES, '1'),
                     supervisor.PARENT_VARIABLE: str(os.getpid()),
                     forking.SPARE_VARIABLE: '_' * forking.SPARE_BYTES,

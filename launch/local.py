@@ -9,16 +9,8 @@ import signal
 import time
 from typing import Any
 
-from repertory.components import core
-from repertory.launch import (
-    checks,
-    learning,
-    progress,
-    quiet,
-    run_folder,
-    signals,
-    wiring,
-)
+from repertory.components import core, kernels
+from repertory.launch import checks, progress, quiet, run_folder, signals
 from repertory.launch import control as control_lib
 from repertory.launch import coordinator as coordinator_lib
 from repertory.launch import experiment as experiment_lib
@@ -106,6 +98,9 @@ def run_experiment(
     )
     if resume:
         coordinator.restore(folder.saved_counts())
+    kernels.set_here(experiment.kernel_variables())
+    from repertory.launch import wiring  # Imports TensorFlow.
+
     with (
         signals.handled(coordinator.take_signal),
         quiet.native_errors_to(folder.logs / 'nodes.log'),
@@ -126,6 +121,8 @@ class _Run:
     """The workers of one run, and whose turn it is."""
 
     def __init__(self, experiment, topology, folder, coordinator, replay, resume):
+        from repertory.launch import learning, wiring  # Import TensorFlow.
+
         def control(role: str) -> control_lib.NodeControl:
             return control_lib.NodeControl(role, coordinator, background=False)
 

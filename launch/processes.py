@@ -25,18 +25,26 @@ def make_nodes(
         log_dir: takes a log a node, `<name>.log`.
         environments: variables for the processes of a group, by group.
         watcher: is told the nodes' news, and says what stands for each.
-        forks: starts the nodes that are `forked`, unless a variable of their group does
-            not work late.
+        forks: starts the nodes that are `forked`, unless those of their group's
+            variables that do not work late are others than most groups'.
 
     Raises:
         TypeError: if a node cannot be copied to another process.
     """
     binding.prepare(program, lp.LaunchType.LOCAL_MULTI_PROCESSING, entry.Stopper())
     children: list[binding.Node] = []
+    forks.variables = forkserver.most_wanted(
+        environments.get(group, {})
+        for group, nodes in program.groups.items()
+        for node in nodes
+        if getattr(node, 'forked', False)
+    )
     for name, group, node in binding.named_nodes(program):
         local = entry.keep_local(addresses.ports_of(node.addresses))
         own = environments.get(group, {})
-        forked = getattr(node, 'forked', False) and all(map(forkserver.works_late, own))
+        forked = getattr(node, 'forked', False) and (
+            forkserver.early(own) == forks.variables
+        )
         child = supervisor.ChildProcess(
             name,
             binding.roles_of(name, node),

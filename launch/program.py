@@ -190,11 +190,14 @@ def restart_policies(
     return policies
 
 
-def process_environments(topology: experiment.Topology) -> dict[str, dict[str, str]]:
+def process_environments(
+    config: experiment.ExperimentConfig, topology: experiment.Topology
+) -> dict[str, dict[str, str]]:
     """Returns the environment variables for the processes of each group.
 
     Actors and evaluators use one thread each, or they would fight for the cores; the
-    GPU is hidden from all groups but `topology.gpu_groups`.
+    GPU is hidden from all groups but `topology.gpu_groups`; and oneDNN's kernels are on
+    where the networks need them.
     """
     hidden = {'CUDA_VISIBLE_DEVICES': '-1'}
     single = {
@@ -220,4 +223,5 @@ def process_environments(topology: experiment.Topology) -> dict[str, dict[str, s
             for name, value in environments[group].items()
             if name not in hidden
         }
-    return environments
+    kernels = config.kernel_variables()
+    return {group: {**own, **kernels} for group, own in environments.items()}

@@ -18,10 +18,10 @@ from repertory.components import (
     actor,
     core,
     loggers,
+    specs,
     variables,
 )
 from repertory.components.environments import processes, seeding, threads, vector
-from repertory.components.networks import observations
 from repertory.launch import control as control_lib
 from repertory.launch import (
     evaluation_recorder,
@@ -61,7 +61,7 @@ def configure_process(
 
 def _has_images(experiment: experiment_lib.ExperimentConfig) -> bool:
     spec = experiment.environment_spec().observations
-    return any(observations.is_image(leaf) for leaf in tree.flatten(spec))
+    return any(specs.is_image(leaf) for leaf in tree.flatten(spec))
 
 
 def make_role(

@@ -1,3 +1,8 @@
 """What every test runs under."""
 
-import repertory  # noqa: F401  Before TensorFlow, as in the programs that users start.
+from __future__ import annotations
+
+import os
+
+# Before TensorFlow is first imported, here or in a child process.
+os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '2')

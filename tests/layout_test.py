@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import importlib.metadata
-import os
 import pathlib
 import subprocess
 import sys
@@ -78,29 +77,6 @@ def test_a_clone_beside_a_script_is_the_whole_package(tmp_path):
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith('<function load_policy')
     assert done.stdout.strip().endswith('/repertory/repertory/__init__.py')
-
-
-@pytest.mark.parametrize(
-    ('imports', 'setting', 'warns'),
-    [
-        ('import tensorflow, repertory, repertory.components.types', None, 1),
-        ('import tensorflow, repertory', '0', 0),
-        ('import repertory, tensorflow', None, 0),
-    ],
-)
-def test_kernels_that_are_off_for_the_order_of_imports_are_told_once(
-    imports, setting, warns
-):
-    variable = 'TF_ENABLE_ONEDNN_OPTS'
-    environment = {k: v for k, v in os.environ.items() if k != variable}
-    done = subprocess.run(
-        [sys.executable, '-c', f'{imports}, os; print(os.environ["{variable}"])'],
-        env=environment if setting is None else {**environment, variable: setting},
-        capture_output=True,
-        text=True,
-    )
-    assert done.stdout.strip() == (setting or '1'), done.stderr
-    assert done.stderr.count('imported before repertory') == warns, done.stderr
 
 
 def test_locks_name_no_package_index():

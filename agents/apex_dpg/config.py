@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Literal
 
-from repertory.agents import builder, checks
+from repertory.agents import builder, checks, sizes
 from repertory.components import specs
 from repertory.replay import limits, tables
 
@@ -61,8 +61,6 @@ class Config(builder.AgentConfig):
     noise_theta: float = 1.0
     """1: independent Gaussian noise. Below: Ornstein-Uhlenbeck noise, of which an
     environment step keeps 1 - theta."""
-    variable_update_period: int = 100
-    """Environment steps of an actor between two parameter fetches."""
 
     def __post_init__(self):
         checks.choices(self)
@@ -103,6 +101,10 @@ class Config(builder.AgentConfig):
 
     def replay_bytes(self, environment_spec: specs.EnvironmentSpec) -> int:
         return tables.estimate_bytes(environment_spec, self.max_replay_size)
+
+    def largest_weight(self, environment_spec: specs.EnvironmentSpec) -> float:
+        stacks = self.policy_sizes, self.critic_sizes
+        return sizes.largest_weight(environment_spec, *stacks)
 
     def make_builder(self) -> builder.Builder:
         from repertory.agents.apex_dpg import builder as apex_dpg_builder

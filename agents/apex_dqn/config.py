@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Literal
 
-from repertory.agents import builder, checks
+from repertory.agents import builder, checks, sizes
 from repertory.components import specs
 from repertory.replay import limits, tables
 
@@ -97,6 +97,10 @@ class Config(builder.AgentConfig):
 
     def replay_bytes(self, environment_spec: specs.EnvironmentSpec) -> int:
         return tables.estimate_bytes(environment_spec, self.max_replay_size)
+
+    def largest_weight(self, environment_spec: specs.EnvironmentSpec) -> float:
+        units = [*self.hidden_sizes, self.dueling_size]
+        return sizes.largest_weight(environment_spec, units)
 
     def make_builder(self) -> builder.Builder:
         from repertory.agents.apex_dqn import builder as apex_dqn_builder

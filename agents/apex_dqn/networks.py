@@ -31,7 +31,7 @@ def make_networks(
     """
     config.check_spec(environment_spec)
     action = environment_spec.actions
-    is_image = observations.is_image(environment_spec.observations)
+    is_image = specs.is_image(environment_spec.observations)
     torso = torsos.AtariTorso() if is_image else torsos.MLP(config.hidden_sizes)
     head = heads.DuelingHead(action.num_values, (config.dueling_size,))
     network = snt.Sequential([torso, head], name='q')

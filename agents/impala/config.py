@@ -7,7 +7,7 @@ from typing import Literal
 
 import dm_env
 
-from repertory.agents import builder, checks
+from repertory.agents import builder, checks, sizes
 from repertory.components import specs
 from repertory.components.environments.wrappers import observation_action_reward
 
@@ -128,6 +128,10 @@ class Config(builder.AgentConfig):
     def check_spec(self, environment_spec: specs.EnvironmentSpec) -> None:
         super().check_spec(environment_spec)
         specs.check_discrete_action(environment_spec, 'IMPALA')
+
+    def largest_weight(self, environment_spec: specs.EnvironmentSpec) -> float:
+        core = sizes.lstm(self.core_size) if self.core == 'lstm' else ()
+        return sizes.largest_weight(environment_spec, [*self.hidden_sizes, *core])
 
     def make_builder(self) -> builder.Builder:
         from repertory.agents.impala import builder as impala_builder

@@ -54,7 +54,7 @@ def make_networks(
 
 
 def _make_torso(observation: types.Nest, config: impala_config.Config) -> snt.Module:
-    if not observations.is_image(observation):
+    if not specs.is_image(observation):
         return torsos.MLP(config.hidden_sizes)
     if config.torso == 'deep':
         return torsos.ImpalaResNetTorso()

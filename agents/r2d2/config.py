@@ -6,7 +6,7 @@ import dataclasses
 
 import dm_env
 
-from repertory.agents import builder, checks
+from repertory.agents import builder, checks, sizes
 from repertory.components import specs
 from repertory.components.environments.wrappers import observation_action_reward
 from repertory.replay import limits, tables
@@ -70,8 +70,6 @@ class Config(builder.AgentConfig):
     """Alpha of the exploration ladder."""
     evaluation_epsilon: float = 0.0
     """Exploration of evaluators."""
-    variable_update_period: int = 100
-    """Environment steps of an actor between two parameter fetches."""
 
     def __post_init__(self):
         checks.choices(self)
@@ -125,10 +123,9 @@ class Config(builder.AgentConfig):
 
     def rate_limit(self) -> limits.RateLimit:
         """Returns the limit of the replay table; its buffer holds a learner call."""
+        items = self.batch_size * self.updates_per_call
         return limits.make_rate_limit(
-            self.samples_per_insert,
-            self.min_replay_size,
-            self.batch_size * self.updates_per_call,
+            self.samples_per_insert, self.min_replay_size, items
         )
 
     def wrap_environment(self, environment: dm_env.Environment) -> dm_env.Environment:
@@ -151,6 +148,10 @@ class Config(builder.AgentConfig):
         state_bytes = 2 * 4 * self.lstm_size  # Hidden and cell, float32.
         size, period = self.max_replay_size, self.sequence_period
         return tables.estimate_bytes(environment_spec, size, period, state_bytes)
+
+    def largest_weight(self, environment_spec: specs.EnvironmentSpec) -> float:
+        units = [*self.hidden_sizes, *sizes.lstm(self.lstm_size), self.dueling_size]
+        return sizes.largest_weight(environment_spec, units)
 
     def make_builder(self) -> builder.Builder:
         from repertory.agents.r2d2 import builder as r2d2_builder

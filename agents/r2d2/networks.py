@@ -34,7 +34,7 @@ def make_networks(
     spec = whole = environment_spec.observations
     if config.action_reward:
         spec = spec['observation']
-    is_image = observations.is_image(spec)
+    is_image = specs.is_image(spec)
     torso = torsos.AtariTorso() if is_image else torsos.MLP(config.hidden_sizes)
     network = memory.RecurrentNetwork(
         torsos.ActionRewardTorso(torso) if config.action_reward else torso,

@@ -16,7 +16,7 @@ import numpy as np
 import tensorflow as tf
 
 from benchmarks import timing
-from benchmarks.own import parts
+from benchmarks.own import configs, parts
 from repertory.components import core, specs, types
 from repertory.replay import server
 
@@ -25,8 +25,8 @@ _RECORDED = 200  # Vector steps: whole episodes of Catch.
 
 def serve(args: argparse.Namespace) -> None:
     """Holds the table until standard input is closed."""
-    builder = parts.make_config(args).make_builder()
-    spec = specs.make_environment_spec(parts.make_environment(args, 0))
+    builder = configs.make_config(args).make_builder()
+    spec = specs.make_environment_spec(configs.make_environment(args, 0))
     policy = builder.make_policy(builder.make_networks(spec), spec, core.Role())
     tables = builder.make_table_specs(spec, policy, args.lanes)
     with server.ReplayServer(map(parts.uniform, tables)) as replay:
@@ -70,12 +70,12 @@ def _make_acting(args: argparse.Namespace) -> parts.Acting:
     tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.config.threading.set_inter_op_parallelism_threads(1)
     tf.random.set_seed(args.seed)
-    return parts.Acting(args, parts.make_config(args).make_builder(), args.address)
+    return parts.Acting(args, configs.make_config(args).make_builder(), args.address)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parts.add_arguments(parser)
+    configs.add_arguments(parser)
     commands = parser.add_subparsers(required=True)
     commands.add_parser('serve').set_defaults(run=serve)
     for name, run in (('act', act), ('add', add)):

@@ -9,7 +9,7 @@ import numpy as np
 import tree
 
 from benchmarks import timing
-from benchmarks.own import parts
+from benchmarks.own import configs
 from repertory.components import specs, types
 from repertory.components.environments import vector
 
@@ -33,7 +33,7 @@ def _actions(spec: specs.EnvironmentSpec, seed: int, num_lanes: int):
 
 def vectorized(args: argparse.Namespace) -> None:
     """Reports the environment steps of all lanes."""
-    made = [parts.make_environment(args, args.seed + i) for i in range(args.lanes)]
+    made = [configs.make_environment(args, args.seed + i) for i in range(args.lanes)]
     with vector.SerialVectorEnvironment(made) as environment:
         actions = _actions(environment.spec, args.seed, args.lanes)
         environment.reset()
@@ -48,7 +48,7 @@ def vectorized(args: argparse.Namespace) -> None:
 
 def bare(args: argparse.Namespace) -> None:
     """Reports the steps of one environment, as it is."""
-    environment = parts.make_environment(args, args.seed)
+    environment = configs.make_environment(args, args.seed)
     spec = specs.make_environment_spec(environment)
     actions = _actions(spec, args.seed, 1)
     environment.reset()
@@ -61,7 +61,7 @@ def bare(args: argparse.Namespace) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parts.add_arguments(parser)
+    configs.add_arguments(parser)
     commands = parser.add_subparsers(required=True)
     for name, run in (('vectorized', vectorized), ('bare', bare)):
         command = commands.add_parser(name)

@@ -14,7 +14,7 @@ import psutil
 import tensorflow as tf
 
 from benchmarks import timing
-from benchmarks.own import parts
+from benchmarks.own import configs, parts
 from repertory.components import core, specs
 from repertory.replay import prefetching, server
 
@@ -27,10 +27,10 @@ class _Learning:
             tf.config.threading.set_intra_op_parallelism_threads(1)
         tf.random.set_seed(args.seed)
         config = dataclasses.replace(
-            parts.make_config(args), updates_per_call=args.updates_per_call
+            configs.make_config(args), updates_per_call=args.updates_per_call
         )
         self.builder = config.make_builder()
-        self.spec = specs.make_environment_spec(parts.make_environment(args, 0))
+        self.spec = specs.make_environment_spec(configs.make_environment(args, 0))
         self.networks = self.builder.make_networks(self.spec)
         policy = self.builder.make_policy(self.networks, self.spec, core.Role())
         self.address = args.address
@@ -107,7 +107,7 @@ def fill(args: argparse.Namespace) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parts.add_arguments(parser)
+    configs.add_arguments(parser)
     parser.add_argument('--data', choices=('memory', 'replay'), default='memory')
     parser.add_argument('--items', type=int, default=2_000)
     parser.add_argument('--updates-per-call', type=int, default=4)

@@ -14,7 +14,7 @@ import tempfile
 import psutil
 
 from benchmarks import timing
-from benchmarks.own import parts
+from benchmarks.own import configs
 from repertory.launch import experiment, launcher, program, run_folder
 
 _EVERY_SECONDS = 0.5
@@ -23,7 +23,7 @@ _EVERY_SECONDS = 0.5
 def remember(args: argparse.Namespace) -> None:
     """Runs replay, learner and one actor for `--seconds`."""
     config = experiment.ExperimentConfig(
-        agent=parts.make_config(args),
+        agent=configs.make_config(args),
         environment='control:cartpole:swingup' if args.agent == 'd4pg' else 'catch',
         seed=args.seed,
         max_actor_steps=None,
@@ -37,7 +37,7 @@ def remember(args: argparse.Namespace) -> None:
             program.make_program(config, topology, folder.path),
             'processes',
             folder.path,
-            program.process_environments(topology),
+            program.process_environments(config, topology),
         )
         (actor,) = (node for node in run.nodes if node.name.startswith('actor'))
         while run.alive:
@@ -55,7 +55,7 @@ def remember(args: argparse.Namespace) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parts.add_arguments(parser)
+    configs.add_arguments(parser)
     command = parser.add_subparsers(required=True).add_parser('remember')
     command.add_argument('--seconds', type=float, default=20.0)
     command.add_argument('--seed', type=int, default=0)

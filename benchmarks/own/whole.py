@@ -112,7 +112,7 @@ def _run(config, topology, run_dir: str, launch: str) -> None:
         program.make_program(config, topology, run_dir),
         launch,
         run_dir,
-        program.process_environments(topology),
+        program.process_environments(config, topology),
     )
     run.wait().check()
 

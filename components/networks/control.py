@@ -64,7 +64,7 @@ def make_networks(
         ValueError: if actions are not one array of float32 in [-1, 1].
     """
     specs.check_canonical_action(environment_spec)
-    is_image = observations.is_image(environment_spec.observations)
+    is_image = specs.is_image(environment_spec.observations)
     if style == 'layer_norm':
         policy_torso = torsos.LayerNormMLP(policy_sizes)
         critic_torso = torsos.LayerNormMLP(critic_sizes)

@@ -5,23 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import dm_env.specs
 import tensorflow as tf
 import tree
 
 from repertory.components import specs, types
-
-_LEAST_IMAGE_SIZE = 36  # Below, DQN's convolutions have no output.
-
-
-def is_image(spec: types.Nest) -> bool:
-    """Says whether observations are uint8 images [H, W, C] fit for convolutions."""
-    return (
-        isinstance(spec, dm_env.specs.Array)
-        and len(spec.shape) == 3
-        and spec.dtype == 'uint8'
-        and min(spec.shape[:2]) >= _LEAST_IMAGE_SIZE
-    )
 
 
 def flatten_observation(nest: types.Nest, num_batch_dims: int = 1) -> tf.Tensor:

@@ -13,6 +13,7 @@ import traceback
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from repertory.components import kernels
 from repertory.launch import checks, log_watcher, progress, run_folder, signals
 from repertory.launch import display as display_lib
 from repertory.launch.cli import names, request
@@ -196,11 +197,13 @@ def _run_program(
     made = program.make_program(
         asked.experiment, asked.topology, folder.path, resume=asked.resume
     )
+    if asked.launch == 'threads':
+        kernels.set_here(asked.experiment.kernel_variables())
     run = launcher.launch(
         made,
         asked.launch,
         folder.path,
-        program.process_environments(asked.topology),
+        program.process_environments(asked.experiment, asked.topology),
         program.restart_policies(asked.topology),
         asked.topology.ray,
     )

@@ -42,7 +42,7 @@ def launch(tmp_path, agent, environment, **fields):
         made,
         'processes',
         tmp_path,
-        program.process_environments(topology),
+        program.process_environments(experiment, topology),
         program.restart_policies(topology),
     )
 

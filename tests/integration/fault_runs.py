@@ -79,7 +79,7 @@ class Run:
             **topology,
         )
         mark = {fragile.VARIABLE: str(self.path / 'break')}
-        environments = program.process_environments(layout)
+        environments = program.process_environments(experiment, layout)
         self.made = program.make_program(experiment, layout, self.path, resume)
         self.run = launcher.launch(
             self.made,

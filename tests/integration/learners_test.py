@@ -50,7 +50,7 @@ class Run:
             made,
             mode,
             run_dir,
-            program.process_environments(topology),
+            program.process_environments(experiment, topology),
             program.restart_policies(topology),
         )
         self.stop, self.wait = self.run.stop, self.run.wait

@@ -19,7 +19,7 @@ def _measure(config, launch, run_dir):
         program.make_program(config, topology, run_dir),
         launch,
         run_dir,
-        program.process_environments(topology),
+        program.process_environments(config, topology),
     )
     run.wait(100).check()
     status = json.loads(run_folder.RunFolder(run_dir).status.read_text())

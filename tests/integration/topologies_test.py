@@ -28,7 +28,7 @@ def launch(tmp_path, topology, **budget):
         program.make_program(experiment, layout, tmp_path),
         'processes',
         tmp_path,
-        program.process_environments(layout),
+        program.process_environments(experiment, layout),
         program.restart_policies(layout),
     )
 

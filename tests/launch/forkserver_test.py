@@ -298,6 +298,36 @@ def test_variables_that_may_be_read_early_make_fresh_interpreters(tmp_path):
     assert 'launch.entry' in path.read_text()
 
 
+def test_the_server_starts_with_what_most_nodes_need_early(tmp_path):
+    paths = [tmp_path / name for name in 'abc']
+
+    def describe(path):
+        def node():
+            command = pathlib.Path('/proc/self/cmdline').read_text()
+            kernels = os.environ.get('TF_ENABLE_ONEDNN_OPTS')
+            path.write_text(json.dumps(['launch.forking' in command, kernels]))
+
+        return node
+
+    made = make_program(*map(describe, paths[:2]))
+    with made.group('other'):
+        made.add_node(lp.PyNode(describe(paths[2])))
+    for node in made.groups['other']:
+        node.forked = True
+    environments = {'one': {'TF_ENABLE_ONEDNN_OPTS': '1'}}
+    run = launcher.launch(made, 'processes', tmp_path, environments)
+    assert run.wait(60) == launcher.Result(0)
+    seen = [json.loads(path.read_text()) for path in paths]
+    assert seen == [[True, '1'], [True, '1'], [False, None]]
+
+
+@pytest.mark.parametrize('value, expected', [('1', {'TF_X': '1'}), ('2', {})])
+def test_a_server_has_one_thread_whatever_most_nodes_need(value, expected):
+    threads = {'TF_X': value, 'OPENBLAS_NUM_THREADS': '2'}
+    others = [{'TF_X': '1', 'MINE': 'x'}] if value == '1' else [{}]
+    assert forkserver.most_wanted([threads, threads, *others]) == expected
+
+
 def test_what_may_use_a_gpu_is_not_forked(tmp_path, monkeypatch):
     config = experiment.ExperimentConfig(agent=apex_dqn.Config(), environment='catch')
     topology = experiment.Topology(gpu_groups=('learner',))
