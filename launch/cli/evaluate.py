@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import tyro
 
+from repertory.components import kernels
 from repertory.launch import run_folder
 from repertory.launch.cli import calling, names
 
@@ -33,6 +34,7 @@ def evaluate(
     folder = run_folder.open_run(run_dir)
     changed = {} if env is None else {'environment': names.environment(env)}
     experiment = folder.load_config(**changed)
+    kernels.set_here(experiment.kernel_variables())
 
     from repertory.launch import exported, videos
 
