@@ -19,17 +19,18 @@ def largest_weight(
     Args:
         environment_spec: of one lane; where it has an image the answer is infinite.
         *stacks: units of layers, one after the other, of which the first takes all
-            observations and actions.
+            observations and actions; a head of the actions follows.
     """
     leaves = tree.flatten(environment_spec.observations)
     if any(map(specs.is_image, leaves)):
         return math.inf
     actions = tree.flatten(environment_spec.actions)
     num_inputs = sum(math.prod(leaf.shape) for leaf in (*leaves, *actions))
+    head = sum(getattr(leaf, 'num_values', math.prod(leaf.shape)) for leaf in actions)
     return max(
         first * second
         for units in stacks
-        for first, second in itertools.pairwise([num_inputs, *units])
+        for first, second in itertools.pairwise([num_inputs, *units, head])
     )
 
 

@@ -60,15 +60,15 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     add('--quick', action='store_true', help=f'defaults are {_described(_QUICK)}')
     _add_variants(parser)
     count, natural = _at_least(int, 1), _at_least(int, 0)
-    add('--pairs', type=count, help=f'times that each side is run{_full("pairs")}')
-    seconds = 'that are measured, of each side' + _full('seconds')
+    add('--pairs', type=count, help=f'times that each side is run{_default("pairs")}')
+    seconds = 'that are measured, of each side' + _default('seconds')
     add('--seconds', type=_at_least(float, 0.1), help=seconds)
-    warm_up = 'before those' + _full('warm_up_seconds')
+    warm_up = 'before those' + _default('warm_up_seconds')
     add('--warm-up-seconds', type=_at_least(float, 0), help=warm_up)
-    limit = 'after which a whole run is ended' + _full('limit_seconds')
+    limit = 'after which a whole run is ended' + _default('limit_seconds')
     add('--limit-seconds', type=_at_least(float, 1), help=limit)
     add('--seed', type=natural, default=0, help='of the first pair (default: 0)')
-    results = 'folder for what was measured' + _full('results')
+    results = 'folder for what was measured' + _default('results')
     add('--results', type=_folder, help=results)
     parser.set_defaults(**harness.DEFAULTS)
     args = parser.parse_args(arguments)
@@ -140,7 +140,7 @@ def _folder(text: str) -> pathlib.Path:
     return path
 
 
-def _full(name: str) -> str:
+def _default(name: str) -> str:
     return f' (default: {_described({name: _FULL[name]}).partition(" ")[2]})'
 
 

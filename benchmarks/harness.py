@@ -25,8 +25,6 @@ AGENTS = ('apex_dqn', 'r2d2', 'impala', 'd4pg')
 # What the names of results leave out.
 DEFAULTS = {'units': 64, 'lanes': 16, 'items': 1_000, 'updates_per_call': 4}
 _START_SECONDS = 300.0
-
-
 _LIBC = ctypes.CDLL(None)
 _PR_SET_PDEATHSIG = 1
 

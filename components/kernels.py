@@ -1,10 +1,11 @@
 """Whether TensorFlow has oneDNN's kernels for CPUs; nothing here imports TensorFlow.
 
 TensorFlow 2.8 has them, or has them not, for a whole process, by a variable that it
-reads once, as it is imported. Wide layers and convolutions learn in 0.6 to 0.9 of the
-time with them. But then all threads free their tensors under one lock, and a learner
-of small networks, which uses none of them, makes 0.65 to 0.9 of its steps: there are
-thousands of tensors in a batch of samples.
+reads once, as its library is loaded: by `import tensorflow`, or by Launchpad. Wide
+layers and convolutions learn in 0.6 to 0.9 of the time with them. But then all threads
+free their tensors under one lock, and a learner of small networks, which uses none of
+them, makes 0.65 to 0.9 of its steps: there are thousands of tensors in a batch of
+samples.
 """
 
 from __future__ import annotations
@@ -30,8 +31,11 @@ def variables(largest_weight: float) -> dict[str, str]:
 
 
 def set_here(chosen: Mapping[str, str]) -> None:
-    """Sets `variables` in this process, where TensorFlow has yet to be imported."""
-    if 'tensorflow' not in sys.modules:
+    """Sets `variables` in this process, where TensorFlow has yet to be loaded.
+
+    Programs that are launched from here later have them too.
+    """
+    if not sys.modules.keys() & {'tensorflow', 'courier'}:
         os.environ.update(chosen)
 
 

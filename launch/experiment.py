@@ -179,6 +179,8 @@ class ExperimentConfig:
 
     def kernel_variables(self) -> dict[str, str]:
         """Returns the variables of processes that import TensorFlow for this."""
+        if not kernels.are_off():  # The user's own choice; an environment costs time.
+            return {}
         if self.networks is not None:
             return kernels.variables(math.inf)
         weight = self.agent.largest_weight(self.environment_spec())

@@ -32,8 +32,9 @@ def launch(
     Args:
         program: nodes of any kind that Launchpad can run on one machine. With
             `processes` one whose attribute `forked` is True is forked from a process
-            that has imported TensorFlow, unless its group has a variable that is read
-            before, as `LD_PRELOAD`, `OPENBLAS_NUM_THREADS` and most `TF_...` are.
+            that has imported TensorFlow, unless its group has other variables than most
+            of those that are read before, as `LD_PRELOAD` and most `TF_...` are, or
+            one that gives NumPy threads, as `OPENBLAS_NUM_THREADS`.
         mode: a process a node, a thread a node, or a process a node on a Ray cluster.
         run_dir: its folder `logs` takes a log a node.
         environments: environment variables for the processes of a group, by group.

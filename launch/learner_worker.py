@@ -140,10 +140,11 @@ class LearnerWorker(core.VariableSource):
             ]
         _logger.warning(
             'nothing was learned: replay %s, so the policy is untrained; act for more '
-            'steps, or lower min_replay_size.',
+            'steps%s.',
             f'holds {", ".join(held)} items'
             if held
             else 'gave no batch before the end',
+            ', or lower min_replay_size' if held else '',
         )
 
     def run(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
+import pathlib
 import signal
 import time
 from typing import Any
@@ -28,16 +29,16 @@ class Result:
         samples_per_insert: items that the learner took per item inserted after the
             first `min_size`, resumed ones not included; None before that.
         reason: why it ended.
-        signal: the number of the signal that asked it to stop; 0 if none did.
         run_dir: the folder of the run's records.
+        signal: the number of the signal that asked it to stop; 0 if none did.
     """
 
     counts: dict[str, float]
     evaluation_return: float | None
     samples_per_insert: float | None
     reason: str
+    run_dir: pathlib.Path
     signal: int = 0
-    run_dir: os.PathLike | None = None
 
 
 class _Coordinator(coordinator_lib.Coordinator):
@@ -112,7 +113,7 @@ def run_experiment(
         run = _Run(experiment, topology, folder, coordinator, replay, resume)
         try:
             run.until_the_end()
-            return dataclasses.replace(run.finish(), run_dir=folder.path)
+            return run.finish()
         finally:
             run.close()
 
@@ -126,6 +127,7 @@ class _Run:
         def control(role: str) -> control_lib.NodeControl:
             return control_lib.NodeControl(role, coordinator, background=False)
 
+        self._folder = folder
         self._coordinator = coordinator
         self._replay = replay
         self._replay_control = control('replay_0')
@@ -223,6 +225,7 @@ class _Run:
             evaluation_return=evaluation_return,
             samples_per_insert=self._samples_per_insert(),
             reason=self._coordinator.reason,
+            run_dir=self._folder.path,
             signal=self._coordinator.received,
         )
 

@@ -18,6 +18,7 @@ from benchmarks.own import configs
 from repertory.launch import experiment, launcher, program, run_folder
 
 _EVERY_SECONDS = 0.5
+_START_SECONDS = 10.0  # Imports and compilation.
 
 
 def remember(args: argparse.Namespace) -> None:
@@ -27,7 +28,7 @@ def remember(args: argparse.Namespace) -> None:
         environment='control:cartpole:swingup' if args.agent == 'd4pg' else 'catch',
         seed=args.seed,
         max_actor_steps=None,
-        max_seconds=args.seconds,
+        max_seconds=args.seconds + _START_SECONDS,
     )
     topology = experiment.Topology(envs_per_actor=args.lanes, evaluators=0)
     resident, shares = [], []

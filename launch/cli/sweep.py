@@ -13,7 +13,7 @@ from typing import Annotated
 
 import tyro
 
-from repertory.launch import experiment, records, run_folder
+from repertory.launch import records, run_folder
 from repertory.launch.cli import calling, names, request, trials
 
 _Values = tyro.conf.UseAppendAction[tuple[tuple[str, ...], ...]]
@@ -96,11 +96,22 @@ def _draw(draw: random.Random, values: Sequence[str]) -> str:
     return str(round(drawn)) if low.isdigit() and high.isdigit() else f'{drawn:.4g}'
 
 
-def _check_same(trial: trials.Trial, asked: experiment.ExperimentConfig) -> None:
-    """Refuses to go on with another experiment than the run was begun with."""
-    before = json.loads(run_folder.RunFolder(trial.run_dir).config.read_text())
-    now = json.loads(json.dumps(records.encode(asked)))
-    for name, (old, new) in records.differences(before, now).items():
+def _check_same(trial: trials.Trial, asked: request.Request) -> None:
+    """Refuses to go on with other settings than the run was begun with."""
+    folder = run_folder.RunFolder(trial.run_dir)
+    in_one = json.loads(folder.run.read_text())['starts'][-1]['one_thread']
+    differences = {}
+    if in_one != (asked.launch == 'sync'):
+        differences['launch'] = 'sync' if in_one else 'a program', asked.launch
+    for path, now in (
+        (folder.config, asked.experiment),
+        (folder.topology, asked.topology),
+    ):
+        if path.exists():
+            encoded = json.loads(json.dumps(records.encode(now)))
+            before = json.loads(path.read_text())
+            differences.update(records.differences(before, encoded))
+    for name, (old, new) in differences.items():
         raise ValueError(
             f'{name} must be {old!r} to resume {trial.run_dir}, as it was begun, got '
             f'{new!r}; use the old value, or another --output.'
@@ -124,7 +135,7 @@ def main(arguments: Sequence[str]) -> int:
         asked = request.parse(trial.arguments(flags))
         asked.experiment.agent.check_spec(asked.experiment.environment_spec())
         if resume and trial.started:
-            _check_same(trial, asked.experiment)
+            _check_same(trial, asked)
     if not resume and output.exists() and any(output.iterdir()):
         raise FileExistsError(
             f'output must be a new or empty folder, got {output}, which is not empty; '

@@ -33,7 +33,10 @@ they mean; `repertory envs` lists the environments."""
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Trains; returns 0 at the run's end, 1 after a failure, 128 + n after a signal."""
+    """Trains; returns 0 at the run's end, 1 after a failure, 128 + n after a signal.
+
+    A run in threads, or in one, ends this process with that code.
+    """
     if arguments and arguments[0] in ('-h', '--help'):
         print(_USAGE.format(agents=', '.join(names.agent_names())))
         return 0
@@ -90,12 +93,19 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _open_folder(asked: request.Request) -> tuple[run_folder.RunFolder, list[int]]:
-    """Returns the run's folder, and the signals that came meanwhile.
+    """Returns the run's folder, and the signal that came meanwhile.
 
-    Half a folder could neither be used nor resumed.
+    Half a folder could neither be used nor resumed. A second signal ends it all the
+    same: the environment, which is asked for its specs, may hang.
     """
     received: list[int] = []
-    with signals.handled(received.append):
+
+    def take(number: int) -> None:
+        if received:
+            raise KeyboardInterrupt
+        received.append(number)
+
+    with signals.handled(take):
         folder = run_folder.open_folder(
             asked.experiment,
             asked.topology,
@@ -191,14 +201,14 @@ class _End(NamedTuple):
 def _run_program(
     asked: request.Request, folder: run_folder.RunFolder, title: str
 ) -> _End:
+    assert asked.launch != 'sync'  # That is `_run_here`.
+    if asked.launch == 'threads':  # Before Launchpad is imported.
+        kernels.set_here(asked.experiment.kernel_variables())
     from repertory.launch import launcher, program
 
-    assert asked.launch != 'sync'  # That is `_run_here`.
     made = program.make_program(
         asked.experiment, asked.topology, folder.path, resume=asked.resume
     )
-    if asked.launch == 'threads':
-        kernels.set_here(asked.experiment.kernel_variables())
     run = launcher.launch(
         made,
         asked.launch,
@@ -238,6 +248,8 @@ def _run_here(asked: request.Request, folder: run_folder.RunFolder, title: str) 
             result = local.run_experiment(
                 asked.experiment, asked.topology, folder, resume=asked.resume
             )
+        except KeyboardInterrupt as error:  # By a second signal.
+            return _End(130, str(error))
         except Exception:
             return _End(1, traceback.format_exc())
     return _End(128 + result.signal if result.signal else 0)

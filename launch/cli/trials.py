@@ -60,8 +60,15 @@ class Trial:
         if not status or status['phase'] != 'exit' or status['failure']:
             return False
         # One interrupted in its last evaluation has no steps left to go on with.
-        spent = progress.Budget(**status['budget']).spent(status['counts'])
-        return bool(spent) or not status['hurry']
+        return self.spent or not status['hurry']
+
+    @property
+    def spent(self) -> bool:
+        """Whether its budget is, so that it could not be resumed."""
+        status = progress.read(run_folder.RunFolder(self.run_dir).status)
+        return bool(status) and bool(
+            progress.Budget(**status['budget']).spent(status['counts'])
+        )
 
 
 def folder_name(setting: Mapping[str, str], seed: int) -> str:
@@ -87,6 +94,15 @@ def run_all(
     codes = {trial: 0 for trial in trials if trial.finished}
     if codes:
         print(f'{len(codes)} of {len(trials)}: finished before', flush=True)
+    for trial in trials:
+        if trial.spent and trial not in codes:
+            codes[trial] = 1
+            print(
+                f'{trial.run_dir.name}: failed as it ended, with its budget spent; '
+                f'delete {trial.run_dir} to run it anew: see {_log(trial)}',
+                flush=True,
+            )
+    lost = sum(codes.values())
     waiting = [trial for trial in trials if trial not in codes]
     running: dict[Trial, subprocess.Popen] = {}
     received: list[int] = []
@@ -119,7 +135,7 @@ def run_all(
         for number, handler in before.items():
             signal.signal(number, handler)
     _summarize({trial: codes[trial] for trial in trials if trial in codes}, output)
-    unfinished = len(trials) - sum(not code for code in codes.values())
+    unfinished = len(trials) - lost - sum(not code for code in codes.values())
     if unfinished:
         print(
             f'resume:  the same command with --resume goes on with the {unfinished} of '

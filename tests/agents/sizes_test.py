@@ -40,6 +40,7 @@ def experiment_of(agent):
         impala.Config(),
         impala.Config(core='lstm'),
         impala.Config(hidden_sizes=(300, 600)),
+        impala.Config(hidden_sizes=()),
         d4pg.Config(),
         d4pg.Config(policy_sizes=(32,), critic_sizes=(512, 512, 256)),
         d4pg.Config(network='relu', policy_sizes=(400, 300), critic_sizes=(64, 32)),

@@ -34,17 +34,31 @@ def test_what_the_user_has_set_stays(monkeypatch):
     assert kernels.variables(float('inf')) == {}
 
 
-@pytest.mark.parametrize('first, expected', [('', '1'), ('import tensorflow', 'None')])
-def test_a_process_that_has_imported_tensorflow_goes_without(unset, first, expected):
+@pytest.mark.parametrize(
+    'first, variable, works',
+    [
+        ('import repertory', '1', True),
+        ('import tensorflow', 'None', False),
+        ('import launchpad', 'None', False),
+    ],
+)
+def test_a_process_that_has_loaded_tensorflow_goes_without(
+    unset, first, variable, works
+):
     code = f"""
 {first}
-import os
+import ctypes, os
 from repertory.components import kernels
 kernels.set_here({{kernels.VARIABLE: '1'}})
-print(os.environ.get(kernels.VARIABLE))
+import tensorflow as tf
+folder = tf.sysconfig.get_lib()
+library = ctypes.CDLL(f'{{folder}}/libtensorflow_framework.so.2')
+is_on = library['_ZN10tensorflow12IsMKLEnabledEv']
+is_on.restype = ctypes.c_bool
+print(os.environ.get(kernels.VARIABLE), is_on())
 """
     done = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True)
-    assert done.stdout.strip() == expected, done.stderr
+    assert done.stdout.split() == [variable, str(works)], done.stderr
 
 
 @pytest.mark.parametrize(

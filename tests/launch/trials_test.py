@@ -4,10 +4,12 @@ import csv
 import json
 import subprocess
 import sys
+from contextlib import nullcontext
 
 import pytest
 
-from repertory.launch.cli import trials
+from repertory.launch import run_folder
+from repertory.launch.cli import request, sweep, trials
 
 _EXIT = 'import os, sys; n = int(sys.argv[1]); os.kill(0, -n) if n < 0 else sys.exit(n)'
 
@@ -70,6 +72,38 @@ def test_runs_that_have_finished_are_left(ends, tmp_path, capsys):
     assert 'resume:' not in output
     with open(tmp_path / 'sweep.csv', newline='') as file:
         assert len(list(csv.DictReader(file))) == 6
+
+
+def test_a_run_that_failed_with_its_budget_spent_is_not_tried_for_ever(
+    ends, tmp_path, capsys
+):
+    made = make(tmp_path, 2)
+    spent = {'actor_steps': 100, 'seconds': 1.0}
+    write_status(made[0], failure='evaluator: is gone', hurry=True, counts=spent)
+    ends += [0, 0]
+    assert trials.run_all(made, [], 2, tmp_path) == 1
+    output = capsys.readouterr().out
+    assert f's0: failed as it ended, with its budget spent; delete {tmp_path}' in output
+    assert 'resume:' not in output
+
+
+@pytest.mark.parametrize(
+    'changed, message',
+    [
+        ('', None),
+        ('--seed 1', r'seed must be 0 to resume .*, got 1'),
+        ('--num-actors 2', r'num_actors must be 1 to resume .*, got 2'),
+        ('--launch sync', r"launch must be 'a program' to resume .*, got 'sync'"),
+    ],
+)
+def test_a_sweep_goes_on_with_the_settings_of_before_alone(tmp_path, changed, message):
+    flags = 'apex-dqn --env catch --launch processes --seed 0'
+    asked = request.parse(flags.split())
+    [trial] = make(tmp_path, 1)
+    run_folder.open_folder(asked.experiment, asked.topology, trial.run_dir)
+    other = request.parse(f'{flags} {changed}'.split())
+    with pytest.raises(ValueError, match=message) if message else nullcontext():
+        sweep._check_same(trial, other)
 
 
 def test_a_run_that_has_begun_is_resumed_as_it_was_launched(tmp_path, monkeypatch):
