@@ -19,7 +19,7 @@ def names() -> dict:
     names = {'__name__': 'readme'}
     for page in 'README.md', 'docs/environments.md':
         text = (ROOT / page).read_text()
-        (block,) = re.findall(r'^```python\n(.*?)^```', text, re.M | re.S)
+        block, *_ = re.findall(r'^```python\n(.*?)^```', text, re.M | re.S)
         exec(compile(block, page, 'exec'), names)
     return names
 

@@ -91,17 +91,7 @@ def run_all(
     Returns:
         0; 1 if a run failed; 128 + n after a signal.
     """
-    codes = {trial: 0 for trial in trials if trial.finished}
-    if codes:
-        print(f'{len(codes)} of {len(trials)}: finished before', flush=True)
-    for trial in trials:
-        if trial.spent and trial not in codes:
-            codes[trial] = 1
-            print(
-                f'{trial.run_dir.name}: failed as it ended, with its budget spent; '
-                f'delete {trial.run_dir} to run it anew: see {_log(trial)}',
-                flush=True,
-            )
+    codes = _ended_before(trials)
     lost = sum(codes.values())
     waiting = [trial for trial in trials if trial not in codes]
     running: dict[Trial, subprocess.Popen] = {}
@@ -144,6 +134,22 @@ def run_all(
     if received:
         return 128 + received[0]
     return 1 if any(codes.values()) else 0
+
+
+def _ended_before(trials: Sequence[Trial]) -> dict[Trial, int]:
+    """Returns 0 for those that have finished, 1 for those that cannot any more."""
+    codes = {trial: 0 for trial in trials if trial.finished}
+    if codes:
+        print(f'{len(codes)} of {len(trials)}: finished before', flush=True)
+    for trial in trials:
+        if trial.spent and trial not in codes:
+            codes[trial] = 1
+            print(
+                f'{trial.run_dir.name}: failed as it ended, with its budget spent; '
+                f'delete {trial.run_dir} to run it anew: see {_log(trial)}',
+                flush=True,
+            )
+    return codes
 
 
 def _start(trial: Trial, flags: Sequence[str]) -> subprocess.Popen:

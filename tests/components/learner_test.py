@@ -9,7 +9,7 @@ import sonnet as snt
 import tensorflow as tf
 import tree
 
-from repertory.components import compiled, learner, optimizers, types
+from repertory.components import kernels, learner, optimizers, types
 
 
 class Written(list):
@@ -87,7 +87,7 @@ def make_learner(
 
 @pytest.mark.parametrize('max_size, as_branch', [(2, True), (1, False)])
 def test_wide_layers_leave_the_branch_for_onednn(monkeypatch, max_size, as_branch):
-    monkeypatch.setattr(compiled, 'WIDE', max_size)
+    monkeypatch.setattr(kernels, 'WIDE', max_size)
     made, *_ = make_learner(batches(1, 2))  # Of weights [2, 1].
     made.step()
     has_gpu = bool(tf.config.list_logical_devices('GPU'))
