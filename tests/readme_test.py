@@ -45,8 +45,9 @@ def test_the_environment_can_be_learned(names, tmp_path):
         experiment.ExperimentConfig(
             agent=apex_dqn.Config(),
             environment=names['Guess'],
-            max_actor_steps=20_000,
+            max_actor_steps=60_000,
+            target_return=9.5,  # What has just been learnt is at times lost again.
         ),
         run_dir=tmp_path / 'run',
     )
-    assert result.evaluation_return > 9.0
+    assert result.reason.startswith('target_return of 9.5 reached')
