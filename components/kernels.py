@@ -2,10 +2,9 @@
 
 TensorFlow 2.8 has them, or has them not, for a whole process, by a variable that it
 reads once, as its library is loaded: by `import tensorflow`, or by Launchpad. Wide
-layers and convolutions learn in 0.6 to 0.9 of the time with them. But then all threads
-free their tensors under one lock, and a learner of small networks, which uses none of
-them, makes 0.65 to 0.9 of its steps: there are thousands of tensors in a batch of
-samples.
+layers and convolutions learn in 0.6 to 0.9 of the time with them. But then tensors come
+from an allocator with one lock for all threads, and a learner of small networks, which
+uses none of them, makes 0.65 to 0.9 of its steps: a batch of samples is thousands.
 """
 
 from __future__ import annotations
