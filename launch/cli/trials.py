@@ -66,9 +66,9 @@ class Trial:
     def spent(self) -> bool:
         """Whether its budget is, so that it could not be resumed."""
         status = progress.read(run_folder.RunFolder(self.run_dir).status)
-        return bool(status) and bool(
-            progress.Budget(**status['budget']).spent(status['counts'])
-        )
+        if not status:
+            return False
+        return bool(progress.Budget(**status['budget']).spent(status['counts']))
 
 
 def folder_name(setting: Mapping[str, str], seed: int) -> str:
