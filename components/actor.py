@@ -223,9 +223,7 @@ class _LocalPolicy:
     ) -> Callable[[], Answer]:
         arrays = [*observation, first] if self._has_state else observation
         version = -1 if self._client is None else self._client.version
-        action, extras, self._state = self._step.begin(
-            [tf.constant(array) for array in arrays], self._state
-        )
+        action, extras, self._state = self._step.begin(arrays, self._state)
 
         def wait() -> Answer:
             leaves = [leaf.numpy() for leaf in action]

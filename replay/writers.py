@@ -23,15 +23,20 @@ _POLL_SECONDS = 0.2  # Who is stopped while it waits takes so long to end.
 _FLUSH_SECONDS = 1.0  # But the last items of a run have this long.
 _UNREACHABLE_SECONDS = 60.0  # A restarted server is back sooner.
 _START_SECONDS = 120.0  # Processes that start together may be slow to.
-# Reverb warns at 64 pending items, and the warnings cost more than the items.
-_MAX_PENDING = 32
+# Reverb warns at some 53 pending items, and the warnings cost more than the items. A
+# flush to half of them cuts no chunk of so many rows short, and so need not wait.
+MAX_PENDING = 48
+# Rows of a lane that are appended in a row: single ones, between an environment's step
+# and a network's, take twice as long, as each wakes a thread of Reverb's.
+_ROWS_AT_ONCE = 8
 
 
 class RowWriter:
     """Writes packed rows of several lanes, and items over the last rows of a lane.
 
-    Items wait in the writer until they are flushed: at most `max_pending` in each lane,
-    then `create_item` blocks until the table has taken half of them.
+    Rows wait here until there are `rows_at_once` of a lane, and items with them. Then
+    they wait in Reverb's writers until they are flushed: at most `max_pending` items in
+    each lane, then `append` blocks until the table has taken half of them.
 
     Args:
         address: of the replay server, 'host:port'.
@@ -43,7 +48,8 @@ class RowWriter:
             of their own.
         chunk_length: rows that are compressed, sent and stored together; None takes
             `num_rows`.
-        max_pending: items of a lane that may wait.
+        max_pending: items of a lane that may wait in its writer.
+        rows_at_once: 1 hands each row, and the items before it, on at once.
         num_context: rows of an item that come before its own: the rows before, also of
             another episode. Before a lane's first row it is repeated so often.
 
@@ -62,8 +68,9 @@ class RowWriter:
         wait: core.Wait,
         has_state: bool = False,
         chunk_length: int | None = None,
-        max_pending: int = _MAX_PENDING,
+        max_pending: int = MAX_PENDING,
         num_context: int = 0,
+        rows_at_once: int = _ROWS_AT_ONCE,
     ) -> None:
         self._address = address
         self._table = table
@@ -86,6 +93,11 @@ class RowWriter:
         self._states: list[collections.deque] = [
             collections.deque(maxlen=num_rows) for _ in range(num_lanes)
         ]
+        # What is yet to be written, by lane: rows (with states, if any) and priorities.
+        self._waiting: list[collections.deque] = [
+            collections.deque() for _ in range(num_lanes)
+        ]
+        self._num_waiting, self._max_waiting = 0, rows_at_once * num_lanes
         self._pending = [0] * num_lanes
         self._samples = info.Motion()
         self._describe = seldom.Seldom(self._describe_wait)
@@ -94,34 +106,26 @@ class RowWriter:
     def append(
         self, lane: int, row: np.ndarray, state: np.ndarray | None = None
     ) -> None:
-        """Appends a row, and the state before it where an item may start."""
-        if not self._rows[lane]:
-            for _ in range(self._num_context):
-                self._append(lane, row, None)
-        self._append(lane, row, state)
+        """Appends a row, and the state before it where an item may start; may block.
+
+        The row is kept as it is, and must not change any more.
+        """
+        self._waiting[lane].append((row, state) if self._has_state else row)
+        self._count(1)
 
     def append_all(self, rows: np.ndarray) -> None:
         """Appends a row [num_lanes, ...] of each lane, for items without states."""
-        # Inlined: half of the cost of a call of `append` for each lane.
-        for lane, (row, span) in enumerate(zip(rows, self._rows, strict=True)):
-            if span:
-                span.append(self._lanes[lane].append([row])[0])
-            else:
-                self.append(lane, row)
+        for waiting, row in zip(self._waiting, rows, strict=True):
+            waiting.append(row)
+        self._count(len(rows))
 
     def create_item(self, lane: int, priority: float) -> None:
-        """Makes an item of the last `num_rows` rows of a lane; may block.
+        """Makes an item of the last `num_rows` rows of a lane.
 
         They have to be consecutive: Reverb stores a first row and a length.
         """
-        state = self._states[lane][self._num_context] if self._has_state else None
-        self._lanes[lane].create_item(
-            self._table, priority, list(self._rows[lane]), state
-        )
+        self._waiting[lane].append(float(priority))
         self.num_items += 1
-        self._pending[lane] += 1
-        if self._pending[lane] >= self._max_pending:
-            self._flush_lane(lane, self._max_pending // 2)
 
     def flush(self) -> None:
         """Returns when every item created is in the table.
@@ -129,6 +133,7 @@ class RowWriter:
         Tries for a second at least before `wait` may stop it.
         """
         stopped_from = time.monotonic() + _FLUSH_SECONDS
+        self._write(stopped_from)
         for lane, pending in enumerate(self._pending):
             if pending:
                 self._flush_lane(lane, 0, stopped_from)
@@ -139,6 +144,28 @@ class RowWriter:
             lane.close()
         self._lanes = []
 
+    def _count(self, num_rows: int) -> None:
+        self._num_waiting += num_rows
+        if self._num_waiting >= self._max_waiting:
+            self._write()
+
+    def _write(self, stopped_from: float = 0.0) -> None:
+        """Hands on what waits; where that is stopped, the next call goes on."""
+        for lane, waiting in enumerate(self._waiting):
+            rows = self._rows[lane]
+            while waiting:
+                # Taken out first: a wait that is stopped comes after it is done.
+                one = waiting.popleft()
+                if type(one) is float:
+                    self._make_item(lane, one, stopped_from)
+                    continue
+                row, state = one if self._has_state else (one, None)
+                if not rows:
+                    for _ in range(self._num_context):
+                        self._append(lane, row, None)
+                self._append(lane, row, state)
+        self._num_waiting = 0
+
     def _append(self, lane: int, row: np.ndarray, state: np.ndarray | None) -> None:
         if self._has_state:
             row, state = self._lanes[lane].append([row, state])
@@ -146,6 +173,15 @@ class RowWriter:
         else:
             [row] = self._lanes[lane].append([row])
         self._rows[lane].append(row)
+
+    def _make_item(self, lane: int, priority: float, stopped_from: float) -> None:
+        state = self._states[lane][self._num_context] if self._has_state else None
+        self._lanes[lane].create_item(
+            self._table, priority, list(self._rows[lane]), state
+        )
+        self._pending[lane] += 1
+        if self._pending[lane] >= self._max_pending:
+            self._flush_lane(lane, self._max_pending // 2, stopped_from)
 
     def _flush_lane(self, lane: int, allowed: int, stopped_from: float = 0.0) -> None:
         start = heard = time.monotonic()

@@ -82,7 +82,14 @@ class TransitionAdder(core.Adder):
             wait=wait,
             num_context=codec.num_context,
             # Small rows cost by the chunk, large ones by what a sample unpacks.
-            chunk_length=max(window, min(4 * window, _CHUNK_BYTES // codec.num_bytes)),
+            chunk_length=max(
+                window,
+                min(
+                    4 * window,
+                    _CHUNK_BYTES // codec.num_bytes,
+                    writers.MAX_PENDING // 2,
+                ),
+            ),
         )
 
     @property

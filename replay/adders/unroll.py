@@ -73,6 +73,7 @@ class UnrollAdder(core.Adder):
             chunk_length=num_rows,
             max_pending=2,
             num_context=codec.num_context,
+            rows_at_once=1,
         )
 
     @property

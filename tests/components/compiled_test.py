@@ -80,6 +80,27 @@ def test_an_output_is_the_argument_of_the_next_call(small):
     np.testing.assert_array_equal(x, [100, 100])
 
 
+@pytest.mark.parametrize('size', [2, 100_000])  # Large ones would be shared.
+def test_arrays_of_a_begun_call_may_be_changed_at_once(size):
+    event = threading.Event()
+
+    def wait(x):
+        event.wait(timeout=20)
+        return x
+
+    one = compiled.Compiled(
+        lambda x: (tf.numpy_function(wait, [x], tf.float32), tf.identity(x)),
+        [tf.TensorSpec((size,), tf.float32)],
+        small=True,
+    )
+    array = np.ones(size, np.float32)
+    outputs = one.begin(array)
+    array[:] = 2
+    event.set()
+    for output in outputs:
+        np.testing.assert_array_equal(output, np.ones(size))
+
+
 def test_a_begun_call_runs_beside_the_thread_that_began_it():
     event, came = threading.Event(), []
 

@@ -1,3 +1,4 @@
+import contextlib
 import os
 import pathlib
 import signal
@@ -87,6 +88,60 @@ def test_context_is_the_rows_before_and_at_first_copies(serve):
     assert items['state'][:, 0].numpy().tolist() == [0, 1, 2]
 
 
+@pytest.mark.parametrize('rows_at_once', [1, 3, 8])
+def test_rows_are_handed_on_together_and_items_keep_their_place(serve, rows_at_once):
+    server = serve(scripts.fifo(signature(2)))
+    writer = writers.RowWriter(
+        server.address, 't', 2, 2, scripts.never, rows_at_once=rows_at_once
+    )
+    handed_on, original = [], writer._append
+
+    def append(*arguments):
+        handed_on.append(arguments)
+        original(*arguments)
+
+    writer._append = append
+    for t in range(1, 8):
+        writer.append_all(np.stack([row(t), row(100 + t)]))
+        assert len(handed_on) == 2 * (t - t % rows_at_once)
+        if t > 1:
+            writer.create_item(t % 2, float(t))
+    writer.flush()
+    assert len(handed_on) == 14 and server.statistics()[0].size == 6
+    writer.close()
+    items, priorities = scripts.read(server.address, 6)
+    found = dict(zip(priorities.tolist(), items['rows'][:, :, 0].numpy().tolist()))
+    assert found == {
+        float(t): [t - 1 + 100 * (t % 2), t + 100 * (t % 2)] for t in range(2, 8)
+    }
+
+
+def test_a_write_that_is_stopped_goes_on_where_it_was(serve):
+    server = serve(tables.make_queue('t', 6, signature(1)))
+    stopped = []
+
+    def wait(reason, waited_seconds):
+        stopped.append(reason)
+        raise core.Stopped
+
+    writer = writers.RowWriter(server.address, 't', 1, 1, wait, max_pending=10)
+    with pytest.raises(core.Stopped):
+        for value in range(30):
+            writer.append(0, row(value))
+            writer.create_item(0, 1.0)
+    created, seen = writer.num_items, []
+    while len(seen) < created:
+        with contextlib.suppress(core.Stopped):
+            writer.flush()
+        items, _ = scripts.read(server.address, 1)
+        seen += items['rows'][:, 0, 0].numpy().tolist()
+    # The row whose write was stopped is in, though its item came to be no more.
+    assert len(stopped) > 1 and seen == list(range(created))
+    writer.flush()
+    assert server.statistics()[0].size == 0
+    writer.close()
+
+
 def test_pending_items_are_bounded_by_waiting(serve):
     spec = tables.TableSpec(
         name='t',
@@ -112,7 +167,8 @@ def test_pending_items_are_bounded_by_waiting(serve):
     [(count, reason)] = waits
     [statistics] = server.statistics()
     assert statistics.inserts == 6  # max_diff = 1 + 5 at one sample an insert.
-    assert count - statistics.inserts <= writers._MAX_PENDING
+    waiting = writers.MAX_PENDING + writers._ROWS_AT_ONCE
+    assert count - statistics.inserts <= waiting
     assert 'insert into table `t` (6 of 100 items) waits for samples' in reason
     writer.close()
     writer.close()
