@@ -16,6 +16,7 @@ from typing import Any
 
 import ray
 
+from repertory.components import allocator
 from repertory.launch import addresses, supervisor
 
 # Less than Ray takes to give up a machine that it does not hear from: of two replays,
@@ -58,7 +59,8 @@ class Host:
             [self._name],
             job,
             pathlib.Path(f'/proc/{os.getpid()}/fd/{self._log.fileno()}'),
-            environment,
+            # The launcher's machine may have another one, elsewhere.
+            {**allocator.variables(), **environment},
             self._events.append,
         )
         self._child.attempts = attempt

@@ -38,6 +38,8 @@ def launch(
         mode: a process a node, a thread a node, or a process a node on a Ray cluster.
         run_dir: its folder `logs` takes a log a node.
         environments: environment variables for the processes of a group, by group.
+            Theirs is jemalloc, where the machine that starts them has it, unless the
+            group or the user has set `LD_PRELOAD`.
         restarts: how often the nodes of a group are started again, by group; the
             failure of a node of any other group ends the program.
         ray: the cluster; None starts one on this machine.

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 import launchpad as lp
 
+from repertory.components import allocator
 from repertory.launch import addresses, binding, entry, forkserver, supervisor
 
 
@@ -23,7 +24,8 @@ def make_nodes(
         program: its addresses are bound to free ports of this machine, which what
             other machines send does not reach.
         log_dir: takes a log a node, `<name>.log`.
-        environments: variables for the processes of a group, by group.
+        environments: variables for the processes of a group, by group; what they say
+            of the allocator counts.
         watcher: is told the nodes' news, and says what stands for each.
         forks: starts the nodes that are `forked`, unless those of their group's
             variables that do not work late are others than most groups'.
@@ -33,15 +35,19 @@ def make_nodes(
     """
     binding.prepare(program, lp.LaunchType.LOCAL_MULTI_PROCESSING, entry.Stopper())
     children: list[binding.Node] = []
+    preloaded = allocator.variables()  # In all of them, that they can be forked.
+    wanted = {
+        group: {**preloaded, **environments.get(group, {})} for group in program.groups
+    }
     forks.variables = forkserver.most_wanted(
-        environments.get(group, {})
+        wanted[group]
         for group, nodes in program.groups.items()
         for node in nodes
         if getattr(node, 'forked', False)
     )
     for name, group, node in binding.named_nodes(program):
         local = entry.keep_local(addresses.ports_of(node.addresses))
-        own = environments.get(group, {})
+        own = wanted[group]
         forked = getattr(node, 'forked', False) and (
             forkserver.early(own) == forks.variables
         )
