@@ -2,7 +2,7 @@
 
 import sys
 
-from repertory.launch.cli import main
+from repertory.launch.cli import command
 
 if __name__ == '__main__':
-    sys.exit(main.main())
+    sys.exit(command.main())
