@@ -13,6 +13,7 @@ from typing import Annotated
 
 import tyro
 
+from repertory.components import allocator
 from repertory.launch.cli import calling, versions
 
 # What is built against each other: name -> the version that the others need.
@@ -35,7 +36,7 @@ def doctor(verbose: Annotated[bool, tyro.conf.arg(aliases=['-v'])] = False) -> i
     problems = versions.problems(_GOOD)
     advice: list[str] = []
     found = [versions.describe(_GOOD)]
-    for check in (_memory, _shared_memory, _open_files, _ports, _gpu):
+    for check in (_memory, _shared_memory, _allocator, _open_files, _ports, _gpu):
         fits, text = check()
         (found if fits else advice).append(text)
     if verbose:
@@ -77,6 +78,19 @@ def _shared_memory() -> tuple[bool, str]:
     return False, (
         f'{text}; --environments processes needs it: start a container with '
         '--shm-size 1g.'
+    )
+
+
+def _allocator() -> tuple[bool, str]:
+    own = os.environ.get(allocator.VARIABLE)
+    if own is not None:
+        return True, f'{allocator.VARIABLE} stays as it is set: {own!r}'
+    path = allocator.find()
+    if path is not None:
+        return True, f'runs have the allocator jemalloc: {path}'
+    return False, (
+        'no allocator jemalloc is found; with it small learners that sample are up to '
+        "1.4 times as fast: apt install libjemalloc2, or pip install 'repertory[ray]'."
     )
 
 

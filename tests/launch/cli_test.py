@@ -13,6 +13,7 @@ import pytest
 
 import repertory
 from repertory.agents.apex_dqn import config
+from repertory.components import allocator
 from repertory.launch import experiment as experiment_lib
 from repertory.launch import placement, records, run_folder
 from repertory.launch.cli import config as config_command
@@ -234,6 +235,24 @@ def test_doctor_ends_with_a_verdict(capsys, monkeypatch):
     text = capsys.readouterr().out
     assert 'problem: tensorflow must be 1.0' in text
     assert 'Not ready' in text
+
+
+@pytest.mark.parametrize(
+    ('own', 'found', 'said'),
+    [
+        (None, '/lib/libjemalloc.so.2', 'ok: .* jemalloc: /lib/libjemalloc.so.2\n'),
+        (None, None, 'advice: .* jemalloc .*apt install libjemalloc2, or pip install'),
+        ('', None, "ok: .* LD_PRELOAD stays as it is set: ''\n"),
+    ],
+)
+def test_doctor_says_which_allocator_runs_have(capsys, monkeypatch, own, found, said):
+    monkeypatch.delenv(allocator.VARIABLE, raising=False)
+    if own is not None:
+        monkeypatch.setenv(allocator.VARIABLE, own)
+    monkeypatch.setattr(allocator, 'find', lambda: found)
+    monkeypatch.setattr(versions, '_load', lambda package: '')
+    assert main.main(['doctor', '-v']) == 0
+    assert re.search(said, capsys.readouterr().out)
 
 
 def test_completion_knows_commands_agents_flags_and_presets(tmp_path):
