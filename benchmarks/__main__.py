@@ -106,6 +106,11 @@ def _add_variants(parser: argparse.ArgumentParser) -> None:
     )
     number('units', 'of recurrent networks on Catch')
     number('lanes', 'of our actors')
+    parser.add_argument(
+        '--peer-allocator',
+        action='store_true',
+        help='peers too have the allocator that ours have',
+    )
     choose('--data', ('memory', 'replay'), 'where a learner has its batches from')
     number('items', 'in the table that a learner samples')
     number('updates_per_call', 'of our learners')

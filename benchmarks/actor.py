@@ -22,7 +22,7 @@ def run(args: argparse.Namespace, subcommand: str = 'act') -> list[dict]:
         flags = harness.agent_flags(args, agent)
         sides = (
             harness.own_side('actor', [*flags, '--lanes', str(args.lanes)]),
-            harness.peer_side('acme', 'actor', flags),
+            harness.peer_side(args, 'acme', 'actor', flags),
         )
 
         def measure(side: harness.Side, pair: int) -> dict:
@@ -34,7 +34,7 @@ def run(args: argparse.Namespace, subcommand: str = 'act') -> list[dict]:
 
         part = {'act': 'actor', 'add': 'adder'}[subcommand]
         name = f'{part}_{harness.agent_name(args, agent)}'
-        name += harness.variant(args, 'lanes')
+        name += harness.variant(args, 'lanes', 'peer_allocator')
         unit = 'environment steps/s'
         rows.append(harness.compare(args, name, unit, sides, measure))
     return rows

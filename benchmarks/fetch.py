@@ -18,7 +18,7 @@ def run(args: argparse.Namespace) -> list[dict]:
     for name, flags in (('changing', ['--changing']), ('same', [])):
         sides = (
             harness.own_side('fetch', flags),
-            harness.peer_side('acme', 'fetch', []),
+            harness.peer_side(args, 'acme', 'fetch', []),
         )
 
         def measure(side: harness.Side, pair: int, server=sides[0]) -> dict:
@@ -29,5 +29,6 @@ def run(args: argparse.Namespace) -> list[dict]:
             return {**result, 'asked': served['asked']}
 
         unit, key = 'microseconds/call', 'microseconds_per_call'
-        rows.append(harness.compare(args, f'fetch_{name}', unit, sides, measure, key))
+        name = f'fetch_{name}' + harness.variant(args, 'peer_allocator')
+        rows.append(harness.compare(args, name, unit, sides, measure, key))
     return rows

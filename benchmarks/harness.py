@@ -18,6 +18,7 @@ from typing import Any
 
 from benchmarks import records
 from benchmarks.own import configs
+from repertory.components import allocator
 
 OWN_PYTHON = sys.executable
 PEERS = {'acme': 'dm-acme 0.4.0', 'sb3': 'Stable-Baselines3 2.7.0'}
@@ -133,18 +134,23 @@ class Side:
 
 
 def own_side(script: str, flags: Sequence[str]) -> Side:
-    """Returns ours, benchmarks/own/SCRIPT.py, with the kernels that programs have."""
+    """Returns ours, benchmarks/own/SCRIPT.py, with the variables of programs' nodes."""
     return Side(
         name='repertory',
         command=[OWN_PYTHON, '-m', f'benchmarks.own.{script}', *flags],
-        variables=configs.kernel_variables(flags),
+        variables=configs.process_variables(flags),
     )
 
 
-def peer_side(peer: str, script: str, flags: Sequence[str]) -> Side:
+def peer_side(
+    args: argparse.Namespace, peer: str, script: str, flags: Sequence[str]
+) -> Side:
     """Returns the peer's, benchmarks/peers/PEER/SCRIPT.py in its own environment."""
-    path = f'benchmarks/peers/{peer}/{script}.py'
-    return Side(name=PEERS[peer], command=[peer_python(peer), path, *flags])
+    return Side(
+        name=PEERS[peer],
+        command=[peer_python(peer), f'benchmarks/peers/{peer}/{script}.py', *flags],
+        variables=allocator.variables() if args.peer_allocator else {},
+    )
 
 
 def agent_flags(args: argparse.Namespace, agent: str) -> list[str]:
@@ -161,10 +167,11 @@ def agent_name(args: argparse.Namespace, agent: str) -> str:
 
 def variant(args: argparse.Namespace, *options: str) -> str:
     """Returns what tells results of other than the default options from theirs."""
+    chosen = {name: getattr(args, name) for name in options}
     return ''.join(
-        f'_{name}_{getattr(args, name)}'
-        for name in options
-        if getattr(args, name) != DEFAULTS[name]
+        f'_{name}' if value is True else f'_{name}_{value}'
+        for name, value in chosen.items()
+        if value != DEFAULTS.get(name, False)
     )
 
 

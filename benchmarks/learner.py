@@ -23,7 +23,7 @@ def make_sides(args: argparse.Namespace, agent: str, data: str) -> tuple:
     updates = ['--updates-per-call', str(args.updates_per_call)]
     return (
         harness.own_side('learner', [*flags, *updates]),
-        harness.peer_side('acme', 'learner', flags),
+        harness.peer_side(args, 'acme', 'learner', flags),
     )
 
 
@@ -37,7 +37,7 @@ def run(args: argparse.Namespace) -> list[dict]:
         harness.compare(
             args,
             f'learner_{harness.agent_name(args, agent)}_{data}'
-            + harness.variant(args, 'items', 'updates_per_call'),
+            + harness.variant(args, 'items', 'updates_per_call', 'peer_allocator'),
             'learner steps/s',
             make_sides(args, agent, data),
             measure,

@@ -12,6 +12,8 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from repertory.components import allocator
+
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 RESULTS = ROOT / 'benchmarks' / 'results'
 _PACKAGES = ('tensorflow', 'dm-reverb', 'dm-sonnet', 'numpy', 'torch')
@@ -35,6 +37,7 @@ def write(
         'date': time.strftime('%Y-%m-%d', time.gmtime()),
         'seed': seed,
         'hardware': hardware(),
+        'allocator': own_allocator(),
         **values,
     }
     path.write_text(json.dumps(record, indent=1) + '\n')
@@ -56,6 +59,12 @@ def hardware() -> dict[str, Any]:
         'load_average_1_min': round(os.getloadavg()[0], 2),
         'python': platform.python_version(),
     }
+
+
+def own_allocator() -> str:
+    """Returns the file of the allocator that our processes have, or `libc`."""
+    variables = {**os.environ, **allocator.variables()}
+    return pathlib.Path(variables.get(allocator.VARIABLE, '')).name or 'libc'
 
 
 def versions(python: str) -> dict[str, str]:

@@ -18,7 +18,7 @@ def run(args: argparse.Namespace) -> list[dict]:
         flags = harness.agent_flags(args, agent)
         servers = {
             sides[0].name: harness.own_side('actor', flags),
-            sides[1].name: harness.peer_side('acme', 'actor', flags),
+            sides[1].name: harness.peer_side(args, 'acme', 'actor', flags),
         }
 
         def local(side: harness.Side, pair: int) -> dict:
@@ -31,7 +31,7 @@ def run(args: argparse.Namespace) -> list[dict]:
                 return side.run('sample', options, args.seconds)
 
         name = f'sampler_{harness.agent_name(args, agent)}'
-        other = harness.variant(args, 'items', 'updates_per_call')
+        other = harness.variant(args, 'items', 'updates_per_call', 'peer_allocator')
         for place, measure in (('local', local), ('remote', remote)):
             name_of_place = f'{name}_{place}{other}'
             rows.append(

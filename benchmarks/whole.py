@@ -33,9 +33,9 @@ def _run_task(args: argparse.Namespace, task: str) -> list[dict]:
         )
         for launch in args.launch
     }
-    peers = {'acme': harness.peer_side('acme', 'whole', [])}
+    peers = {'acme': harness.peer_side(args, 'acme', 'whole', [])}
     if task == 'cartpole':
-        peers['sb3'] = harness.peer_side('sb3', 'whole', [])
+        peers['sb3'] = harness.peer_side(args, 'sb3', 'whole', [])
     sides = [*own.items(), *peers.items()]
     rounds = []
     for index in range(args.pairs):
@@ -51,7 +51,7 @@ def _run_task(args: argparse.Namespace, task: str) -> list[dict]:
     return [
         harness.summarize(
             args,
-            f'{name}_{peer}',
+            f'{name}_{peer}' + harness.variant(args, 'peer_allocator'),
             'seconds to the mark',
             (side, peers[peer]),
             [(results[name], results[peer]) for results in rounds],

@@ -17,7 +17,7 @@ from dm_env import specs as dm_specs
 from benchmarks import frames
 from repertory.agents import apex_dqn, d4pg, impala, r2d2
 from repertory.agents import builder as agents_builder
-from repertory.components import kernels, specs
+from repertory.components import allocator, kernels, specs
 from repertory.components.environments import catch, registry
 
 _UNLIMITED: dict[str, Any] = {
@@ -95,10 +95,11 @@ def make_environment(args: argparse.Namespace, seed: int) -> dm_env.Environment:
     return catch.Catch(seed)
 
 
-def kernel_variables(flags: Sequence[str]) -> dict[str, str]:
+def process_variables(flags: Sequence[str]) -> dict[str, str]:
     """Returns the variables that a program gives its processes, for a side's flags."""
     parser = argparse.ArgumentParser()
     add_arguments(parser)
     args, _ = parser.parse_known_args(flags)
     spec = specs.make_environment_spec(make_environment(args, 0))
-    return kernels.variables(make_config(args).largest_weight(spec))
+    weight = make_config(args).largest_weight(spec)
+    return {**allocator.variables(), **kernels.variables(weight)}

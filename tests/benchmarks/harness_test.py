@@ -8,6 +8,7 @@ import pytest
 
 from benchmarks import __main__ as main
 from benchmarks import harness, records, timing, whole
+from repertory.components import allocator
 
 SERVER = """
 import json, sys
@@ -86,6 +87,7 @@ def test_a_comparison_is_written_with_versions_and_command(tmp_path, monkeypatch
     written = json.loads((tmp_path / 'actor_fake.json').read_text())
     assert written['command'] == 'python -m benchmarks actor --quick'
     assert written['seed'] == 5
+    assert written['allocator'] == records.own_allocator()
     assert written['versions']['ours']['tensorflow'] == '2.8.4'
     assert written['pairs'][1][0] == {'steps_per_second': 31.0}
     assert row['median_first'] == 30.5
@@ -139,7 +141,7 @@ def test_each_whole_run_of_a_peer_stands_beside_all_of_ours(tmp_path, monkeypatc
         }
 
     monkeypatch.setattr(harness, 'own_side', lambda script, flags: make(flags[-1]))
-    monkeypatch.setattr(harness, 'peer_side', lambda peer, script, flags: make(peer))
+    monkeypatch.setattr(harness, 'peer_side', lambda args, peer, *_: make(peer))
     monkeypatch.setattr(whole, 'run_to_mark', run_to_mark)
     args = main.parse(['--launch', 'sync', 'processes', '--task', 'cartpole'])
     args.pairs, args.seed, args.results = 2, 5, tmp_path
@@ -170,10 +172,43 @@ def test_a_quick_run_leaves_the_results_alone():
 
 
 def test_results_of_other_options_have_names_of_their_own():
-    options = 'lanes', 'items', 'updates_per_call'
+    options = 'lanes', 'items', 'updates_per_call', 'peer_allocator'
     assert harness.variant(main.parse([]), *options) == ''
     args = main.parse(['actor', '--lanes', '64', '--updates-per-call', '1'])
     assert harness.variant(args, *options) == '_lanes_64_updates_per_call_1'
+    args = main.parse(['actor', '--peer-allocator'])
+    assert harness.variant(args, *options) == '_peer_allocator'
+
+
+@pytest.mark.parametrize(
+    ('set_to', 'found', 'name'),
+    [
+        (None, '/a/libjemalloc.so.2', 'libjemalloc.so.2'),
+        (None, None, 'libc'),
+        ('', '/a/libjemalloc.so.2', 'libc'),
+        ('/b/libmine.so', '/a/libjemalloc.so.2', 'libmine.so'),
+    ],
+)
+def test_the_allocator_of_our_sides_is_named(monkeypatch, set_to, found, name):
+    monkeypatch.delenv(allocator.VARIABLE, raising=False)
+    if set_to is not None:
+        monkeypatch.setenv(allocator.VARIABLE, set_to)
+    monkeypatch.setattr(allocator, 'find', lambda: found)
+    assert records.own_allocator() == name
+    chosen = {} if set_to is not None or found is None else {'LD_PRELOAD': found}
+    assert harness.own_side('actor', []).variables == chosen
+
+
+def test_the_peer_has_the_allocator_only_if_asked(monkeypatch):
+    monkeypatch.setattr(harness, 'peer_python', lambda peer: 'python')
+    monkeypatch.setattr(allocator, 'variables', lambda: {'LD_PRELOAD': 'x'})
+
+    def variables(*options):
+        args = main.parse(['actor', *options])
+        return harness.peer_side(args, 'acme', 'actor', []).variables
+
+    assert variables() == {}
+    assert variables('--peer-allocator') == {'LD_PRELOAD': 'x'}
 
 
 def test_timing_counts_what_comes_after_the_warm_up(monkeypatch):
