@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 from repertory.agents import apex_dqn
+from repertory.components import allocator
 from repertory.launch import (
     entry,
     experiment,
@@ -319,6 +320,38 @@ def test_the_server_starts_with_what_most_nodes_need_early(tmp_path):
     assert run.wait(60) == launcher.Result(0)
     seen = [json.loads(path.read_text()) for path in paths]
     assert seen == [[True, '1'], [True, '1'], [False, None]]
+
+
+@pytest.mark.skipif(allocator.find() is None, reason='no jemalloc here')
+def test_all_groups_have_the_allocator_and_are_forked(tmp_path, monkeypatch):
+    monkeypatch.delenv(allocator.VARIABLE, raising=False)
+
+    def describe(path):
+        def node():
+            command = pathlib.Path('/proc/self/cmdline').read_text()
+            maps = pathlib.Path('/proc/self/maps').read_text()
+            variable = os.environ['LD_PRELOAD']
+            seen = ['launch.forking' in command, 'jemalloc' in maps, variable]
+            path.write_text(json.dumps(seen))
+
+        return node
+
+    made = lp.Program('groups')
+    paths = {name: tmp_path / name for name in ('one', 'two', 'fresh', 'own')}
+    for name, path in paths.items():
+        node = lp.PyNode(describe(path))
+        node.forked = name != 'fresh'
+        made.add_node(node, label=name)
+    environments = {'one': {'OMP_NUM_THREADS': '1'}, 'own': {'LD_PRELOAD': ''}}
+    run = launcher.launch(made, 'processes', tmp_path, environments)
+    assert run.wait(60) == launcher.Result(0)
+    found = allocator.find()
+    assert {name: json.loads(path.read_text()) for name, path in paths.items()} == {
+        'one': [True, True, found],
+        'two': [True, True, found],
+        'fresh': [False, True, found],
+        'own': [False, False, ''],
+    }
 
 
 @pytest.mark.parametrize('value, expected', [('1', {'TF_X': '1'}), ('2', {})])

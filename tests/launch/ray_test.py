@@ -10,6 +10,7 @@ import cloudpickle
 import launchpad as lp
 import pytest
 
+from repertory.components import allocator
 from repertory.launch import launcher, placement, progress, restarts
 from tests.launch import programs
 
@@ -101,6 +102,25 @@ def test_a_killed_process_starts_again_on_its_port(cluster, tmp_path, victim):
     run.stop()
     assert run.wait(timeout=60) == launcher.Result(0)
     assert not programs.alive([*first.values(), *pids.values()])
+
+
+@pytest.mark.skipif(allocator.find() is None, reason='no jemalloc here')
+def test_a_process_has_the_allocator_of_its_machine(cluster, tmp_path, monkeypatch):
+    # The launcher's machine may have none, or another.
+    monkeypatch.setattr(allocator, 'find', lambda: '/nowhere/libjemalloc.so.2')
+    made = lp.Program('plain')
+    for name in 'one', 'own':
+
+        def node(path=tmp_path / name):
+            path.write_text(pathlib.Path('/proc/self/maps').read_text())
+
+        made.add_node(lp.PyNode(node), label=name)
+    config = placement.RayConfig(resources=('one:CPU=0.1', 'own:CPU=0.1'))
+    environments = {'own': {'LD_PRELOAD': ''}}
+    run = launcher.launch(made, 'ray', tmp_path, environments, ray=config)
+    assert run.wait(timeout=90) == launcher.Result(0)
+    has = {name: 'jemalloc' in (tmp_path / name).read_text() for name in ('one', 'own')}
+    assert has == {'one': True, 'own': False}
 
 
 def test_what_cannot_be_placed_is_named(cluster, tmp_path):
