@@ -1,8 +1,8 @@
 """Which allocator processes start with: jemalloc, where there is one.
 
-Tensors are made in one thread and freed in another. glibc's arenas have a lock each, for
-which such threads wait: a quarter of a sampler's time, on small items. The loader reads
-the variable as a process starts, so that it cannot be had later. Nothing here imports
+Tensors are made in one thread and freed in another. glibc's arenas have a lock each,
+for which such threads wait: a quarter of a sampler's time, on small items. The loader
+reads the variable as a process starts; later it is no use. Nothing here imports
 TensorFlow, or the package whose library it takes.
 """
 

@@ -1,7 +1,7 @@
 """What `repertory ...` in a shell starts: `main.py`, in a process made for it.
 
-A run in threads, or in one, learns in the command's own process, which cannot change its
-allocator any more: it begins anew, once, before anything slow is imported.
+A run in threads, or in one, learns in the command's own process, which cannot change
+its allocator any more: it begins anew, once, before anything slow is imported.
 """
 
 from __future__ import annotations

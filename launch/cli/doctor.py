@@ -28,7 +28,7 @@ _FILES = 1024
 
 
 def doctor(verbose: Annotated[bool, tyro.conf.arg(aliases=['-v'])] = False) -> int:
-    """Checks Python, versions, memory, ports and GPU, and says what to do.
+    """Checks Python, versions, memory, allocator, ports and GPU, and says what to do.
 
     Args:
         verbose: also show what was found to be right.

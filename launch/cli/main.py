@@ -19,7 +19,7 @@ COMMANDS = {
     'config': 'AGENT: lists every setting of an agent, with default and meaning',
     'envs': '[FAMILY]: lists the environments',
     'replay': 'serve | info: a replay server of its own',
-    'doctor': 'checks Python, versions, memory, ports and GPU',
+    'doctor': 'checks Python, versions, memory, allocator, ports and GPU',
     'completion': 'SHELL: prints a completion script for bash, zsh, fish or tcsh',
 }
 _MODULES = {'eval': 'evaluate'}
