@@ -18,7 +18,6 @@ from typing import Any
 
 from benchmarks import records
 from benchmarks.own import configs
-from repertory.components import allocator
 
 OWN_PYTHON = sys.executable
 PEERS = {'acme': 'dm-acme 0.4.0', 'sb3': 'Stable-Baselines3 2.7.0'}
@@ -149,7 +148,7 @@ def peer_side(
     return Side(
         name=PEERS[peer],
         command=[peer_python(peer), f'benchmarks/peers/{peer}/{script}.py', *flags],
-        variables=allocator.variables() if args.peer_allocator else {},
+        variables=records.peer_variables(args.peer_allocator),
     )
 
 

@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import platform
+import re
 import subprocess
 import sys
 import time
@@ -61,10 +62,19 @@ def hardware() -> dict[str, Any]:
     }
 
 
+def peer_variables(as_ours: bool) -> dict[str, str]:
+    """Returns the variables of a peer's processes: for our allocator, or for none."""
+    return {allocator.VARIABLE: _own_preloaded() if as_ours else ''}
+
+
+def _own_preloaded() -> str:
+    return {**os.environ, **allocator.variables()}.get(allocator.VARIABLE, '')
+
+
 def own_allocator() -> str:
     """Returns the file of the allocator that our processes have, or `libc`."""
-    variables = {**os.environ, **allocator.variables()}
-    return pathlib.Path(variables.get(allocator.VARIABLE, '')).name or 'libc'
+    names = [pathlib.Path(path).name for path in re.split('[ :]', _own_preloaded())]
+    return next((name for name in names if allocator.is_one(name)), 'libc')
 
 
 def versions(python: str) -> dict[str, str]:

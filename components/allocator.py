@@ -8,6 +8,7 @@ TensorFlow, or the package whose library it takes.
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 import pathlib
@@ -16,6 +17,7 @@ import sys
 from collections.abc import Iterator
 
 VARIABLE = 'LD_PRELOAD'
+_TRIAL_SECONDS = 10.0
 # As Linux distributions name it, and where; their tools to ask take 30 ms.
 _NAME = 'libjemalloc.so.2'
 _FOLDERS = (
@@ -37,6 +39,11 @@ def variables() -> dict[str, str]:
     return {} if path is None else {VARIABLE: path}
 
 
+def is_one(preloaded: str) -> bool:
+    """Returns whether a value of the variable seems to name an allocator."""
+    return 'malloc' in preloaded
+
+
 def find() -> str | None:
     """Returns the path of a jemalloc with which Python starts here, if there is one.
 
@@ -50,7 +57,9 @@ def find() -> str | None:
 def _candidates() -> Iterator[str]:
     for folder in _FOLDERS:
         yield f'{folder}/{_NAME}'
-    ray = importlib.util.find_spec('ray')  # Does not import it.
+    ray = None
+    with contextlib.suppress(ValueError):  # Of a module that somebody made up.
+        ray = importlib.util.find_spec('ray')  # Does not import it.
     if ray is not None and ray.origin is not None:
         yield str(pathlib.Path(ray.origin).absolute().parent / 'core/libjemalloc.so')
 
@@ -64,10 +73,14 @@ def _works(path: str) -> bool:
     # The loader parts its list at the first two, and reads names after the third.
     if set(' :$') & set(path) or not os.path.isfile(path):
         return False
-    done = subprocess.run(
-        [sys.executable, '-V'],  # Ends before the interpreter begins.
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        env={**os.environ, VARIABLE: path},
-    )
+    try:
+        done = subprocess.run(
+            [sys.executable, '-V'],  # Ends before the interpreter begins.
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            env={**os.environ, VARIABLE: path},
+            timeout=_TRIAL_SECONDS,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return False
     return not done.returncode and not done.stderr

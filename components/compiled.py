@@ -13,7 +13,7 @@ import tensorflow as tf
 import tree
 
 # Private: `tf.experimental.async_scope` waits at its end, and the public setting of an
-# asynchronous thread is for all that it calls; `tf.constant` runs an operation.
+# asynchronous thread is for all that it calls; `tf.constant` moves to a device.
 from tensorflow.python.eager import context, executor
 from tensorflow.python.framework import ops
 

@@ -174,7 +174,7 @@ class Adder(abc.ABC):
 
     @abc.abstractmethod
     def close(self) -> None:
-        """Drops unfinished windows and closes the writers; may be called twice."""
+        """Drops what is not flushed and closes the writers; may be called twice."""
 
     def __enter__(self):
         return self

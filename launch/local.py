@@ -175,9 +175,10 @@ class _Run:
         self._actor.start()
         while self._actor.step():
             owed = self._budget.owed(self._actor.adder.num_items)
-            if owed and (self._table.is_queue or not self._calls):
-                # What is sampled must be there: a table that has had its min_size
-                # never blocks again, and a flush each step would cost half the time.
+            if owed and (self._table.max_times_sampled or not self._calls):
+                # What is sampled must be there: a table that has had its min_size, and
+                # of which samples take nothing, never blocks again, and a flush each
+                # step would cost half the time.
                 self._actor.adder.flush()
             for _ in range(owed):
                 if not self._learner.step():

@@ -1,10 +1,10 @@
 """The one module that knows Reverb's writer API.
 
 Measured with Reverb 0.7.2, 16 lanes, 240-byte rows, items of 6 rows, server in another
-process, microseconds per lane and step: one writer per lane 24; one writer with a
-column per lane 35-40; the public TrajectoryWriter 50-60. So each lane has a writer of
-its own, and appends and items go to the binding that TrajectoryWriter wraps, as long
-as that is there.
+process, appended one at a time, microseconds per lane and step: one writer per lane 24;
+one writer with a column per lane 35-40; the public TrajectoryWriter 50-60. So each lane
+has a writer of its own, and appends and items go to the binding that TrajectoryWriter
+wraps, as long as that is there.
 """
 
 from __future__ import annotations
@@ -23,20 +23,21 @@ _POLL_SECONDS = 0.2  # Who is stopped while it waits takes so long to end.
 _FLUSH_SECONDS = 1.0  # But the last items of a run have this long.
 _UNREACHABLE_SECONDS = 60.0  # A restarted server is back sooner.
 _START_SECONDS = 120.0  # Processes that start together may be slow to.
-# Reverb warns at some 53 pending items, and the warnings cost more than the items. A
-# flush to half of them cuts no chunk of so many rows short, and so need not wait.
+# With 53 created Reverb was seen to warn, which costs more than the items. A flush to
+# half of them cuts no chunk of so many rows short, and waits for none of its items.
 MAX_PENDING = 48
-# Rows of a lane that are appended in a row: single ones, between an environment's step
-# and a network's, take twice as long, as each wakes a thread of Reverb's.
+# Of a lane, appended one after the other: single rows, between an environment's step
+# and a network's, take twice as long, as each of them finds a thread asleep.
 _ROWS_AT_ONCE = 8
+_WAITING_SECONDS = 0.2  # No row is kept longer; what it saves is then nothing.
 
 
 class RowWriter:
     """Writes packed rows of several lanes, and items over the last rows of a lane.
 
-    Rows wait here until there are `rows_at_once` of a lane, and items with them. Then
-    they wait in Reverb's writers until they are flushed: at most `max_pending` items in
-    each lane, then `append` blocks until the table has taken half of them.
+    Rows, and items with them, wait here until there are `rows_at_once` a lane or one
+    comes 0.2 s after the last were handed on. Then items wait in Reverb's writers until
+    they are flushed: at `max_pending` in a lane `append` blocks until half are taken.
 
     Args:
         address: of the replay server, 'host:port'.
@@ -49,7 +50,7 @@ class RowWriter:
         chunk_length: rows that are compressed, sent and stored together; None takes
             `num_rows`.
         max_pending: items of a lane that may wait in its writer.
-        rows_at_once: 1 hands each row, and the items before it, on at once.
+        rows_at_once: of a lane, on average.
         num_context: rows of an item that come before its own: the rows before, also of
             another episode. Before a lane's first row it is repeated so often.
 
@@ -98,6 +99,7 @@ class RowWriter:
             collections.deque() for _ in range(num_lanes)
         ]
         self._num_waiting, self._max_waiting = 0, rows_at_once * num_lanes
+        self._written_at = time.monotonic()
         self._pending = [0] * num_lanes
         self._samples = info.Motion()
         self._describe = seldom.Seldom(self._describe_wait)
@@ -108,13 +110,17 @@ class RowWriter:
     ) -> None:
         """Appends a row, and the state before it where an item may start; may block.
 
-        The row is kept as it is, and must not change any more.
+        Both are kept as they are, and must not change any more.
         """
         self._waiting[lane].append((row, state) if self._has_state else row)
         self._count(1)
 
     def append_all(self, rows: np.ndarray) -> None:
-        """Appends a row [num_lanes, ...] of each lane, for items without states."""
+        """Appends a row [num_lanes, ...] of each lane, for items without states.
+
+        May block. The rows are kept as they are, and must not change any more.
+        """
+        assert not self._has_state
         for waiting, row in zip(self._waiting, rows, strict=True):
             waiting.append(row)
         self._count(len(rows))
@@ -142,11 +148,15 @@ class RowWriter:
         """Drops what is not flushed; may be called twice."""
         for lane in self._lanes:
             lane.close()
-        self._lanes = []
+        self._lanes, self._waiting, self._pending = [], [], []
+        self._num_waiting = 0
 
     def _count(self, num_rows: int) -> None:
         self._num_waiting += num_rows
-        if self._num_waiting >= self._max_waiting:
+        if (
+            self._num_waiting >= self._max_waiting
+            or time.monotonic() - self._written_at > _WAITING_SECONDS
+        ):
             self._write()
 
     def _write(self, stopped_from: float = 0.0) -> None:
@@ -165,6 +175,7 @@ class RowWriter:
                         self._append(lane, row, None)
                 self._append(lane, row, state)
         self._num_waiting = 0
+        self._written_at = time.monotonic()
 
     def _append(self, lane: int, row: np.ndarray, state: np.ndarray | None) -> None:
         if self._has_state:

@@ -77,7 +77,9 @@ def _value(flag: str, arguments: Sequence[str]) -> str | None:
 
 def _was_in_one_thread(run_dir: str) -> bool:
     # A folder that holds no run is refused in words later.
-    with contextlib.suppress(OSError, ValueError, LookupError):
+    with contextlib.suppress(
+        OSError, ValueError, LookupError, TypeError, AttributeError
+    ):
         description = json.loads(pathlib.Path(run_dir, 'run.json').read_text())
         return bool(description['starts'][-1].get('one_thread'))
     return False

@@ -11,7 +11,8 @@ from repertory.components import core, types
 from repertory.replay import priorities, rows, stacks, writers
 from repertory.replay.adders import episodes
 
-# Items of a lane; each is a period's steps that run ahead of the rate limiter.
+# Items of a lane; each is a period's steps that run ahead of the rate limiter, beside
+# some rows that the writer has yet to hand on.
 _MAX_PENDING = 4
 
 PriorityFn = Callable[[dict, np.ndarray, np.ndarray, np.ndarray], np.ndarray]

@@ -81,7 +81,8 @@ class TransitionAdder(core.Adder):
             num_rows=window,
             wait=wait,
             num_context=codec.num_context,
-            # Small rows cost by the chunk, large ones by what a sample unpacks.
+            # Small rows cost by the chunk, large ones by what a sample unpacks. Longer
+            # ones would be cut by each flush, which waits for them, as windows are.
             chunk_length=max(
                 window,
                 min(

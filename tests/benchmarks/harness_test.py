@@ -186,7 +186,9 @@ def test_results_of_other_options_have_names_of_their_own():
         (None, '/a/libjemalloc.so.2', 'libjemalloc.so.2'),
         (None, None, 'libc'),
         ('', '/a/libjemalloc.so.2', 'libc'),
-        ('/b/libmine.so', '/a/libjemalloc.so.2', 'libmine.so'),
+        ('/b/libtcmalloc.so.4', '/a/libjemalloc.so.2', 'libtcmalloc.so.4'),
+        ('/c/one.so:/b/libmalloc.so /d.so', None, 'libmalloc.so'),
+        ('/b/libstdbuf.so', '/a/libjemalloc.so.2', 'libc'),
     ],
 )
 def test_the_allocator_of_our_sides_is_named(monkeypatch, set_to, found, name):
@@ -199,16 +201,21 @@ def test_the_allocator_of_our_sides_is_named(monkeypatch, set_to, found, name):
     assert harness.own_side('actor', []).variables == chosen
 
 
-def test_the_peer_has_the_allocator_only_if_asked(monkeypatch):
+@pytest.mark.parametrize('own', [None, '', 'y'])
+def test_the_peer_has_our_allocator_only_if_asked(monkeypatch, own):
     monkeypatch.setattr(harness, 'peer_python', lambda peer: 'python')
-    monkeypatch.setattr(allocator, 'variables', lambda: {'LD_PRELOAD': 'x'})
+    monkeypatch.setattr(allocator, 'find', lambda: 'x')
+    monkeypatch.delenv(allocator.VARIABLE, raising=False)
+    if own is not None:
+        monkeypatch.setenv(allocator.VARIABLE, own)
 
     def variables(*options):
         args = main.parse(['actor', *options])
         return harness.peer_side(args, 'acme', 'actor', []).variables
 
-    assert variables() == {}
-    assert variables('--peer-allocator') == {'LD_PRELOAD': 'x'}
+    assert variables() == {'LD_PRELOAD': ''}
+    expected = {'LD_PRELOAD': 'x' if own is None else own}
+    assert variables('--peer-allocator') == expected
 
 
 def test_timing_counts_what_comes_after_the_warm_up(monkeypatch):

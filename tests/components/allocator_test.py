@@ -7,12 +7,13 @@ import pathlib
 import shutil
 import subprocess
 import sys
+import types
 
 import pytest
 
 from repertory.components import allocator
+from tests import needs
 
-needs_one = pytest.mark.skipif(allocator.find() is None, reason='no jemalloc here')
 OWN = pathlib.Path(sys.executable).resolve().read_bytes()
 AARCH64 = (183).to_bytes(2, 'little')  # Of an ELF header, at 18.
 
@@ -32,7 +33,7 @@ def folder(tmp_path, monkeypatch):
     return made
 
 
-@needs_one
+@needs.jemalloc
 def test_a_process_has_what_is_found(unset):
     code = (
         'import sys\n'
@@ -72,7 +73,7 @@ def test_what_cannot_be_loaded_is_not_taken(unset, folder, content):
     assert allocator.variables() == {}
 
 
-@needs_one
+@needs.jemalloc
 def test_the_systems_comes_first_if_it_works(tmp_path, monkeypatch):
     found, others = tmp_path / 'libjemalloc.so.2', allocator.find()
     monkeypatch.setattr(allocator, '_FOLDERS', (str(tmp_path), *allocator._FOLDERS))
@@ -82,7 +83,7 @@ def test_the_systems_comes_first_if_it_works(tmp_path, monkeypatch):
     assert allocator.find() == str(found)
 
 
-@needs_one
+@needs.jemalloc
 @pytest.mark.parametrize('character', ' :$')
 def test_a_path_that_the_loader_would_part_is_not_taken(
     tmp_path, monkeypatch, character
@@ -90,6 +91,19 @@ def test_a_path_that_the_loader_would_part_is_not_taken(
     path = tmp_path / f'a{character}b.so'
     shutil.copy(allocator.find(), path)
     assert not allocator._works(str(path))
+
+
+def test_a_made_up_ray_is_not_the_package(monkeypatch):
+    monkeypatch.setattr(allocator, '_FOLDERS', ())
+    monkeypatch.setitem(sys.modules, 'ray', types.ModuleType('ray'))
+    assert allocator.find() is None
+
+
+def test_an_interpreter_that_cannot_be_started_is_no_error(unset, folder, monkeypatch):
+    (folder / 'libjemalloc.so.2').write_bytes(OWN)
+    for executable in ('', '/nowhere/python'):
+        monkeypatch.setattr(sys, 'executable', executable)
+        assert allocator.find() is None
 
 
 def test_a_folder_named_ray_is_not_the_package(tmp_path, monkeypatch):

@@ -14,8 +14,8 @@ import pytest
 
 from repertory.components import allocator
 from repertory.launch.cli import command
+from tests import needs
 
-needs_one = pytest.mark.skipif(allocator.find() is None, reason='no jemalloc here')
 MODULE = [sys.executable, '-X', 'utf8', '-u', '-m', 'repertory']
 SCRIPT = [str(pathlib.Path(sys.executable).with_name('repertory'))]
 CALLED = [
@@ -86,7 +86,7 @@ class Run:
         return len(pids)
 
 
-@needs_one
+@needs.jemalloc
 @pytest.mark.parametrize(
     ('start', 'launch', 'variables', 'starts'),
     [
@@ -113,7 +113,7 @@ def test_a_run_in_the_commands_process_has_the_allocator(
     assert run.starts() == starts
 
 
-@needs_one
+@needs.jemalloc
 def test_it_begins_anew_once_though_the_variable_is_dropped(tmp_path):
     (tmp_path / 'broken').touch()
     run = Run(tmp_path, MODULE, 'sync', starting=DROPPING)
@@ -142,12 +142,17 @@ def test_without_an_allocator_it_goes_on(monkeypatch):
 
 
 def test_where_the_kernel_refuses_it_goes_on(monkeypatch):
-    def refuse(*unused):
+    asked = []
+
+    def refuse(*arguments):
+        asked.append(arguments)
         raise OSError('too long')
 
     monkeypatch.setattr(allocator, 'variables', lambda: {'LD_PRELOAD': 'x'})
     monkeypatch.setattr(os, 'execve', refuse)
     command._begin_anew()
+    [(program, words, environment)] = asked
+    assert program == words[0] == sys.executable and environment['LD_PRELOAD'] == 'x'
 
 
 @pytest.mark.parametrize(
@@ -191,6 +196,8 @@ def test_only_what_was_started_for_it_is_the_program(
         ('train --resume several', False),
         ('train --resume several --launch threads', True),
         ('train --resume other', False),
+        ('train --resume damaged', False),
+        ('train --resume worse', False),
         ('sweep d4pg --launch threads', False),
         ('eval one', False),
         ('', False),
@@ -204,6 +211,8 @@ def test_which_commands_learn_in_their_process(
         'one': {'starts': [{}, {'one_thread': True}]},
         'several': {'starts': [{'one_thread': True}, {'one_thread': False}]},
         'other': {'starts': []},
+        'damaged': [],
+        'worse': {'starts': ['one_thread']},
     }
     for name, description in descriptions.items():
         (tmp_path / name).mkdir()

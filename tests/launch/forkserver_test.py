@@ -27,6 +27,7 @@ from repertory.launch import (
     restarts,
     supervisor,
 )
+from tests import needs
 from tests.launch import programs
 
 
@@ -322,7 +323,7 @@ def test_the_server_starts_with_what_most_nodes_need_early(tmp_path):
     assert seen == [[True, '1'], [True, '1'], [False, None]]
 
 
-@pytest.mark.skipif(allocator.find() is None, reason='no jemalloc here')
+@needs.jemalloc
 def test_all_groups_have_the_allocator_and_are_forked(tmp_path, monkeypatch):
     monkeypatch.delenv(allocator.VARIABLE, raising=False)
 

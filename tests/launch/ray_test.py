@@ -12,6 +12,7 @@ import pytest
 
 from repertory.components import allocator
 from repertory.launch import launcher, placement, progress, restarts
+from tests import needs
 from tests.launch import programs
 
 ray = pytest.importorskip('ray')
@@ -104,7 +105,7 @@ def test_a_killed_process_starts_again_on_its_port(cluster, tmp_path, victim):
     assert not programs.alive([*first.values(), *pids.values()])
 
 
-@pytest.mark.skipif(allocator.find() is None, reason='no jemalloc here')
+@needs.jemalloc
 def test_a_process_has_the_allocator_of_its_machine(cluster, tmp_path, monkeypatch):
     # The launcher's machine may have none, or another.
     monkeypatch.setattr(allocator, 'find', lambda: '/nowhere/libjemalloc.so.2')

@@ -89,7 +89,10 @@ def test_context_is_the_rows_before_and_at_first_copies(serve):
 
 
 @pytest.mark.parametrize('rows_at_once', [1, 3, 8])
-def test_rows_are_handed_on_together_and_items_keep_their_place(serve, rows_at_once):
+def test_rows_are_handed_on_together_and_items_keep_their_place(
+    serve, monkeypatch, rows_at_once
+):
+    monkeypatch.setattr(writers, '_WAITING_SECONDS', 100.0)
     server = serve(scripts.fifo(signature(2)))
     writer = writers.RowWriter(
         server.address, 't', 2, 2, scripts.never, rows_at_once=rows_at_once
@@ -116,7 +119,20 @@ def test_rows_are_handed_on_together_and_items_keep_their_place(serve, rows_at_o
     }
 
 
-def test_a_write_that_is_stopped_goes_on_where_it_was(serve):
+def test_rows_that_come_slowly_are_handed_on_at_once(serve, monkeypatch):
+    monkeypatch.setattr(writers, '_WAITING_SECONDS', 0.0)
+    writer = writers.RowWriter(
+        serve(scripts.fifo(signature(1))).address, 't', 1, 1, scripts.never
+    )
+    for t in range(3):
+        writer.append(0, row(t))
+        writer.create_item(0, 1.0)
+        assert len(writer._waiting[0]) == 1  # The item: no row is before it.
+    writer.close()
+
+
+def test_a_write_that_is_stopped_goes_on_where_it_was(serve, monkeypatch):
+    monkeypatch.setattr(writers, '_FLUSH_SECONDS', 0.0)
     server = serve(tables.make_queue('t', 6, signature(1)))
     stopped = []
 
@@ -124,19 +140,23 @@ def test_a_write_that_is_stopped_goes_on_where_it_was(serve):
         stopped.append(reason)
         raise core.Stopped
 
-    writer = writers.RowWriter(server.address, 't', 1, 1, wait, max_pending=10)
+    writer = writers.RowWriter(server.address, 't', 2, 1, wait, max_pending=10)
     with pytest.raises(core.Stopped):
         for value in range(30):
-            writer.append(0, row(value))
-            writer.create_item(0, 1.0)
+            writer.append_all(np.stack([row(value), row(100 + value)]))
+            for lane in (0, 1):
+                writer.create_item(lane, 1.0)
     created, seen = writer.num_items, []
     while len(seen) < created:
         with contextlib.suppress(core.Stopped):
             writer.flush()
         items, _ = scripts.read(server.address, 1)
         seen += items['rows'][:, 0, 0].numpy().tolist()
-    # The row whose write was stopped is in, though its item came to be no more.
-    assert len(stopped) > 1 and seen == list(range(created))
+    # The rows whose write was stopped are in, though their items came to be no more.
+    half = list(range(created // 2))
+    assert [value for value in seen if value < 100] == half
+    assert [value - 100 for value in seen if value >= 100] == half
+    assert len(stopped) > 1
     writer.flush()
     assert server.statistics()[0].size == 0
     writer.close()
