@@ -65,6 +65,8 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     add('--seconds', type=_at_least(float, 0.1), help=seconds)
     warm_up = 'before those' + _default('warm_up_seconds')
     add('--warm-up-seconds', type=_at_least(float, 0), help=warm_up)
+    period = 'between evaluations of a whole run (default: 2)'
+    add('--period-seconds', type=_at_least(float, 0.1), help=period)
     limit = 'after which a whole run is ended' + _default('limit_seconds')
     add('--limit-seconds', type=_at_least(float, 1), help=limit)
     add('--seed', type=natural, default=0, help='of the first pair (default: 0)')

@@ -23,7 +23,8 @@ OWN_PYTHON = sys.executable
 PEERS = {'acme': 'dm-acme 0.4.0', 'sb3': 'Stable-Baselines3 2.7.0'}
 AGENTS = ('apex_dqn', 'r2d2', 'impala', 'd4pg')
 # What the names of results leave out.
-DEFAULTS = {'units': 64, 'lanes': 16, 'items': 1_000, 'updates_per_call': 4}
+DEFAULTS: dict[str, float] = {'units': 64, 'lanes': 16, 'items': 1_000}
+DEFAULTS |= {'updates_per_call': 4, 'period_seconds': 2.0}
 _START_SECONDS = 300.0
 _LIBC = ctypes.CDLL(None)
 _PR_SET_PDEATHSIG = 1

@@ -1,11 +1,11 @@
 """Seconds from a command to a mark, beside dm-acme 0.4.0's and SB3's DQN.
 
 Ours are Ape-X DQN's, in processes with the replay in the learner's, but for `--replay
-separate`. The greedy policy plays 10 episodes, 2 s after it did so the last time; the
-time is that from the start of the command to the end of the first evaluation whose mean
-return is the mark, 0.9 of Catch and 475 of CartPole-v1: start, imports and compilation
-are in it. In our programs an evaluator plays them beside the training; in one thread,
-and in the peers, training waits for them.
+separate`. The greedy policy plays 10 episodes, `--period-seconds` after it did so the
+last time; the time, which is as coarse as that, is from the start of the command to the
+end of the first evaluation whose mean return is the mark, 0.9 of Catch and 475 of
+CartPole-v1: start, imports and compilation are in it. In our programs an evaluator
+plays them beside the training; in one thread, and in the peers, training waits.
 
 A run that does not get there within `--limit-seconds` counts as having taken those; the
 table shows it as `>180`, and a ratio with it as the bound that it is.
@@ -43,7 +43,7 @@ def _run_task(args: argparse.Namespace, task: str) -> list[dict]:
         # Who begins changes; a peer's run stands beside each of ours.
         for name, side in sides if index % 2 == 0 else sides[::-1]:
             results[name] = run_to_mark(
-                side, task, args.seed + index, args.limit_seconds
+                side, task, args.seed + index, args.limit_seconds, args.period_seconds
             )
             shown = records.bounded(results[name]['seconds'], args.limit_seconds)
             print(f'whole_{task}: {name}: {shown} s', flush=True)
@@ -51,7 +51,8 @@ def _run_task(args: argparse.Namespace, task: str) -> list[dict]:
     return [
         harness.summarize(
             args,
-            f'{name}_{peer}' + harness.variant(args, 'peer_allocator'),
+            f'{name}_{peer}'
+            + harness.variant(args, 'period_seconds', 'peer_allocator'),
             'seconds to the mark',
             (side, peers[peer]),
             [(results[name], results[peer]) for results in rounds],
@@ -63,10 +64,17 @@ def _run_task(args: argparse.Namespace, task: str) -> list[dict]:
     ]
 
 
-def run_to_mark(side: harness.Side, task: str, seed: int, limit_seconds: float) -> dict:
+def run_to_mark(
+    side: harness.Side,
+    task: str,
+    seed: int,
+    limit_seconds: float,
+    period_seconds: float,
+) -> dict:
     """Returns what a run measured, and the `seconds` since its command."""
     options = ['--task', task, '--mark', str(_MARKS[task]), '--seed', str(seed)]
     options += ['--seconds', str(limit_seconds)]
+    options += ['--period-seconds', str(period_seconds)]
     begin = time.time()
     result = side.run('learn', options, limit_seconds)
     ended = time.time()

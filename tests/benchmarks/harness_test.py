@@ -117,7 +117,7 @@ def test_a_whole_run_counts_from_its_command_up_to_the_limit(monkeypatch):
     monkeypatch.setattr(whole.time, 'time', lambda: next(clock))
     reached = iter([1_009.0, 2_190.0])
     side = argparse.Namespace(run=lambda *_: {'reached_at': next(reached)})
-    early, late = (whole.run_to_mark(side, 'catch', 0, 180.0) for _ in range(2))
+    early, late = (whole.run_to_mark(side, 'catch', 0, 180.0, 2.0) for _ in range(2))
     assert early == {
         'reached': True,
         'seconds': 9.0,
@@ -133,7 +133,7 @@ def test_each_whole_run_of_a_peer_stands_beside_all_of_ours(tmp_path, monkeypatc
     def make(name):
         return harness.Side(name=name, command=[sys.executable])
 
-    def run_to_mark(side, task, seed, limit_seconds):
+    def run_to_mark(side, task, seed, limit_seconds, period_seconds):
         started.append((side.name, seed))
         return {
             'reached': taken[side.name] < limit_seconds,
