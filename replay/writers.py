@@ -29,7 +29,7 @@ MAX_PENDING = 48
 # Of a lane, appended one after the other: single rows, between an environment's step
 # and a network's, take twice as long, as each of them finds a thread asleep.
 _ROWS_AT_ONCE = 8
-_WAITING_SECONDS = 0.2  # No row is kept longer; what it saves is then nothing.
+_WAITING_SECONDS = 0.2  # A row that comes later is handed on at once, with the rest.
 
 
 class RowWriter:
