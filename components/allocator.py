@@ -17,7 +17,7 @@ import sys
 from collections.abc import Iterator
 
 VARIABLE = 'LD_PRELOAD'
-_TRIAL_SECONDS = 10.0
+_TRIAL_SECONDS = 2.0
 # As Linux distributions name it, and where; their tools to ask take 30 ms.
 _NAME = 'libjemalloc.so.2'
 _FOLDERS = (

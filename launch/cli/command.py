@@ -26,7 +26,11 @@ def main() -> int:
     """
     first = os.environ.pop(_ANEW, None) is None
     if first and _is_the_program() and _learns_here(sys.argv[1:]):
-        _begin_anew()
+        try:
+            _begin_anew()
+        except KeyboardInterrupt:
+            print('repertory: interrupted.', file=sys.stderr)
+            return 130
     return main_lib.main()
 
 

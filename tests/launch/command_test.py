@@ -135,6 +135,17 @@ def test_signals_end_it_as_before(tmp_path, launch, number, code):
     assert 'interrupted before anything was saved' in output
 
 
+def test_a_signal_before_it_begins_anew_is_one_line(monkeypatch, capsys):
+    def interrupted():
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(allocator, 'variables', interrupted)
+    monkeypatch.setattr(command, '_is_the_program', lambda: True)
+    monkeypatch.setattr(sys, 'argv', 'repertory train d4pg --launch sync'.split())
+    assert command.main() == 130
+    assert capsys.readouterr().err == 'repertory: interrupted.\n'
+
+
 def test_without_an_allocator_it_goes_on(monkeypatch):
     monkeypatch.setattr(allocator, 'variables', lambda: {})
     monkeypatch.setattr(os, 'execve', None)
