@@ -58,11 +58,15 @@ class _Redirection:
             _hand_over(self._before, self._shown)
 
     def end(self) -> None:
-        if self._is_descriptor:
-            sys.stderr = self._before
-            _hand_over(self._shown, self._before)
-        self._shown.close()
         os.dup2(self._kept, 2)
+        if self._is_descriptor:
+            _hand_over(self._shown, self._before)
+            if sys.stderr is not self._shown:
+                # A table on the screen shows lines above it, and puts back what it
+                # found when it ends: that has to stay open.
+                return
+            sys.stderr = self._before
+        self._shown.close()
         os.close(self._kept)
 
 

@@ -228,7 +228,8 @@ def _run_program(
 @contextlib.contextmanager
 def _errors_to(path: pathlib.Path) -> Iterator[None]:
     """Sends what libraries write to stderr to a file, not over the table."""
-    sys.stderr.flush()
+    before = sys.stderr
+    before.flush()
     kept = os.dup(2)
     with open(path, 'ab') as file:
         os.dup2(file.fileno(), 2)
@@ -236,6 +237,7 @@ def _errors_to(path: pathlib.Path) -> Iterator[None]:
         yield
     finally:
         sys.stderr.flush()
+        sys.stderr = before  # Nodes that are threads, and the table, change it.
         os.dup2(kept, 2)
         os.close(kept)
 

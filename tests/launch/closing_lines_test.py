@@ -1,6 +1,8 @@
 """What `repertory train` tells the user to type next."""
 
 import json
+import os
+import pty
 import shlex
 import subprocess
 import sys
@@ -134,3 +136,27 @@ def test_an_interruption_before_the_start_leaves_what_can_be_resumed(tmp_path, m
     assert ' train --resume run\n' in done.stdout
     asked = request.parse(['--resume', str(tmp_path / 'run')])
     assert asked.experiment.environment == 'catch'
+
+
+@pytest.mark.parametrize('launch', ['threads', 'processes'])
+def test_a_run_on_a_terminal_ends_with_them(tmp_path, launch):
+    main, terminal = pty.openpty()
+    command = f'train apex-dqn --env catch --launch {launch} --max-actor-steps 400'
+    process = subprocess.Popen(
+        [sys.executable, '-m', 'repertory', *command.split(), '--run-dir', 'run'],
+        cwd=tmp_path,
+        stdin=terminal,
+        stdout=terminal,
+        stderr=terminal,
+    )
+    os.close(terminal)
+    shown = b''
+    try:
+        while part := os.read(main, 65536):
+            shown += part
+    except OSError:  # So a terminal ends.
+        pass
+    finally:
+        os.close(main)
+    assert process.wait(timeout=60) == 0
+    assert b'400 reached' in shown and b'plot: ' in shown
