@@ -90,7 +90,11 @@ def _allocator() -> tuple[bool, str]:
             f'add {path} to it.'
         )
     if own is not None:
-        return True, f'{allocator.VARIABLE} stays as it is set: {own!r}'
+        meant = "glibc's" if not own else 'what it names'
+        text = (
+            f'{allocator.VARIABLE} stays as it is set: {own!r}, and the allocator is '
+        )
+        return True, text + meant
     if path is not None:
         return True, f'runs have the allocator jemalloc: {path}'
     return False, (

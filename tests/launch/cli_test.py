@@ -242,7 +242,7 @@ def test_doctor_ends_with_a_verdict(capsys, monkeypatch):
     [
         (None, '/lib/libjemalloc.so.2', 'ok: .* jemalloc: /lib/libjemalloc.so.2\n'),
         (None, None, 'advice: .* jemalloc .*apt install libjemalloc2, or pip install'),
-        ('', None, "ok: .* LD_PRELOAD stays as it is set: ''\n"),
+        ('', None, "ok: .* LD_PRELOAD stays as it is set: '', .* glibc's\n"),
         ('/a/libtcmalloc.so', '/b.so', 'ok: .* stays as it is set: ./a/libtcmalloc.so'),
         ('/a/libstdbuf.so', '/b.so', 'advice: .* no jemalloc: add /b.so to it'),
         ('/a/libstdbuf.so', None, 'ok: .* stays as it is set'),
