@@ -26,8 +26,8 @@ _START_SECONDS = 120.0  # Processes that start together may be slow to.
 # With 53 created Reverb was seen to warn, which costs more than the items. A flush to
 # half of them cuts no chunk of so many rows short, and waits for none of its items.
 MAX_PENDING = 48
-# Of a lane, appended one after the other: single rows, between an environment's step
-# and a network's, take twice as long, as each of them finds a thread asleep.
+# Of a lane, appended one after the other: with single rows, between an environment's
+# step and a network's, D4PG recorded for 1.6 times as long, as each woke a thread.
 _ROWS_AT_ONCE = 8
 _WAITING_SECONDS = 0.2  # A row that comes later is handed on at once, with the rest.
 
